@@ -1,7 +1,7 @@
 #!/bin/sh
 # Draws a terminal session as session.svg: the commands below, as they were typed, and what the program really prints; and
 # has `inspect` draw space.svg, of the wheel that the README makes smaller. `docs/record.sh [DIRECTORY]` writes to docs/, or to the directory; `.ci/run pictures` compares.
-#   cargo build --release && .ci/run sample_wheel && docs/record.sh
+#   cargo build --release && .ci/install sample_wheel && docs/record.sh
 # Needs Debian's librocrand1, and the wheel of the README's first example. Besides sh, awk and sed there is nothing to install,
 # and the pictures name no font that a reader may not have. $TOOL is another executable.
 set -eu

@@ -195,7 +195,6 @@
 //! | `serde` | code objects are serialized with the fields of the JSON reports |
 //! | `llvm` | the executable with LLVM's tools alone, with the packages that only it needs |
 //! | `cli` | the executable with our own subcommands too |
-//! | `launchers` | small executables that run the one of `llvm` or `cli` under its other names |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::indexing_slicing))]
 
 #[macro_use]

@@ -1,6 +1,6 @@
 //! Checks the documents: every listed difference names existing tests, and every link leads to an existing file and
 //! heading.
-use crate::machine::memory_directory;
+use crate::machine::{memory_directory, skipped};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -164,6 +164,45 @@ fn files_of_a_release_are_optimized_as_a_whole() {
     }
     let script = fs::read_to_string(root().join("packaging/release")).unwrap();
     assert!(script.contains("options=(--profile dist "), "packaging/release builds with another profile");
+}
+
+/// The lines of a page or a script, each without indentation and with those that continue it.
+fn commands(text: &str) -> Vec<String> {
+    let joined = text.replace("\\\n", "");
+    joined.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn the_pages_about_installation_quote_the_commands_of_the_scripts() {
+    let scripts = [".ci/run", ".ci/install"].map(|name| fs::read_to_string(root().join(name)));
+    let [Ok(run), Ok(install)] = scripts else {
+        return skipped(".ci/ is not part of a package: the commands of the pages", None);
+    };
+    let scripts = commands(&(run + &install));
+    let mut count = 0;
+    for page in ["README.md", "docs/install.md"] {
+        let lines = commands(&fs::read_to_string(root().join(page)).unwrap());
+        for command in
+            lines.iter().filter(|line| line.starts_with("cargo ") || line.starts_with("python3 -m pip download "))
+        {
+            assert!(scripts.iter().any(|line| line.ends_with(command)), "{page}: no script runs '{command}'");
+            count += 1;
+        }
+    }
+    assert!(count >= 4, "{count} commands");
+}
+
+#[test]
+fn the_page_about_the_library_names_the_package_and_its_features() {
+    let page = fs::read_to_string(root().join("docs/rust.md")).unwrap();
+    assert!(page.contains(&format!("\npackage = \"{}\"\n", manifest_value("name"))));
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, features) = manifest.split_once("\n[features]\n").unwrap();
+    let (_, named) = page.split_once("\nfeatures = [").unwrap();
+    let (named, _) = named.split_once("]\n").unwrap();
+    for name in named.split(", ").map(|name| name.trim_matches('"')) {
+        assert!(features.lines().any(|line| line.starts_with(&format!("{name} = ["))), "there is no feature {name}");
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub fn skip(test: &str, why: &str) {
 pub fn skip_unless(variable: &str, test: &str, why: &str) {
     let required = std::env::var_os(variable).is_some_and(|value| value == "1");
     assert!(!required, "{test}: {why}, and {variable}=1 is set");
-    let step = match variable {
+    let name = match variable {
         "OFFLOAD_REQUIRE_CUDA" => Some("cuda"),
         "OFFLOAD_REQUIRE_LLVM23" => Some("llvm23"),
         // Nothing that can be installed gives this right.
@@ -46,23 +46,23 @@ pub fn skip_unless(variable: &str, test: &str, why: &str) {
         "OFFLOAD_REQUIRE_WHEEL" => Some("sample_wheel"),
         _ => Some("packages"),
     };
-    skipped(&format!("{why}: {test}"), step);
+    skipped(&format!("{why}: {test}"), name);
 }
 
 /// The skips of this process.
 struct Skips {
     count: usize,
-    /// The number of skips that a step of `.ci/run` can mend.
+    /// The number of skips that `.ci/install` can mend.
     mendable: usize,
-    /// The steps of `.ci/run` that install the missing tools.
-    steps: BTreeSet<&'static str>,
+    /// What `.ci/install` installs then.
+    names: BTreeSet<&'static str>,
 }
 
-static SKIPS: Mutex<Skips> = Mutex::new(Skips { count: 0, mendable: 0, steps: BTreeSet::new() });
+static SKIPS: Mutex<Skips> = Mutex::new(Skips { count: 0, mendable: 0, names: BTreeSet::new() });
 
-/// Prints that a test, or a part of it, was skipped, and counts it for the last line of the run. `step` is the step of
-/// `.ci/run` that installs the missing tool, if there is one.
-pub fn skipped(what: &str, step: Option<&'static str>) {
+/// Prints that a test, or a part of it, was skipped, and counts it for the last line of the run. `name` is what
+/// `.ci/install` calls the missing tool, if it installs it.
+pub fn skipped(what: &str, name: Option<&'static str>) {
     loud(&format!("SKIPPED: {what}"));
     let Ok(mut skips) = SKIPS.lock() else { return };
     if skips.count == 0 {
@@ -71,20 +71,20 @@ pub fn skipped(what: &str, step: Option<&'static str>) {
         let _ = unsafe { libc::atexit(sum_up_skips) };
     }
     skips.count += 1;
-    if let Some(step) = step {
+    if let Some(name) = name {
         skips.mendable += 1;
-        skips.steps.insert(step);
+        skips.names.insert(name);
     }
 }
 
 /// Prints how much was skipped, and the command that installs the missing tools.
 extern "C" fn sum_up_skips() {
     let Ok(skips) = SKIPS.lock() else { return };
-    if skips.steps.is_empty() {
+    if skips.names.is_empty() {
         return loud(&format!("{} skipped", skips.count));
     }
-    let steps: Vec<&str> = skips.steps.iter().copied().collect();
-    let command = format!(".ci/run {}", steps.join(" "));
+    let names: Vec<&str> = skips.names.iter().copied().collect();
+    let command = format!(".ci/install {}", names.join(" "));
     loud(&format!("{} skipped; `{command}` installs the missing tools for {} of them", skips.count, skips.mendable));
 }
 

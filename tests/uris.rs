@@ -175,14 +175,13 @@ fn two_code_objects(dir: &Path) -> [String; 2] {
 }
 
 /// Runs the third tool with these words and this standard input. Returns its status and its messages.
-fn extract_bundle_entry(dir: &Path, words: &[&str], stdin: &str) -> (i32, String, String) {
+fn extract_bundle_entry(dir: &Path, words: &[&str]) -> (i32, String, String) {
     let link = dir.join("llvm-extract-bundle-entry");
     if !link.exists() {
         std::os::unix::fs::symlink(PROGRAM, &link).unwrap();
     }
-    fs::write(dir.join("stdin"), stdin).unwrap();
-    let stdin = fs::File::open(dir.join("stdin")).unwrap();
-    text(&Command::new("./llvm-extract-bundle-entry").args(words).current_dir(dir).stdin(stdin).output().unwrap())
+    let mut command = Command::new("./llvm-extract-bundle-entry");
+    text(&command.args(words).current_dir(dir).stdin(Stdio::null()).output().unwrap())
 }
 
 /// The files in a directory that the third tool made, and removes them.
@@ -207,39 +206,29 @@ fn the_third_tool_copies_what_uris_name() {
         format!("x.so-{numbers}.co")
     });
     let both = [(plain.clone(), b"first".to_vec()), (packed.clone(), b"second".to_vec())];
-    for (words, stdin) in [
-        (vec![uris[0].as_str(), &uris[1]], String::new()),
-        (vec![], format!("{}\n\n  {}\r\n", uris[1], uris[0])),
-        (vec![uris[1].as_str(), &uris[0], &uris[1]], String::new()),
-    ] {
-        assert_eq!(extract_bundle_entry(dir, &words, &stdin), (0, String::new(), String::new()), "{words:?} {stdin:?}");
-        assert_eq!(
-            taken(dir).into_iter().collect::<HashSet<_>>(),
-            both.iter().cloned().collect(),
-            "{words:?} {stdin:?}"
-        );
+    for words in [vec![uris[0].as_str(), &uris[1]], vec![uris[1].as_str(), &uris[0], &uris[1]]] {
+        assert_eq!(extract_bundle_entry(dir, &words), (0, String::new(), String::new()), "{words:?}");
+        assert_eq!(taken(dir).into_iter().collect::<HashSet<_>>(), both.iter().cloned().collect(), "{words:?}");
     }
-    assert_eq!(extract_bundle_entry(dir, &["-o", "-", &uris[1]], ""), (0, "second".to_owned(), String::new()));
-    assert_eq!(extract_bundle_entry(dir, &[&uris[0], "-o=out.co"], "").0, 0);
+    assert_eq!(extract_bundle_entry(dir, &["-o", "-", &uris[1]]), (0, "second".to_owned(), String::new()));
+    assert_eq!(extract_bundle_entry(dir, &[&uris[0], "-o=out.co"]).0, 0);
     assert_eq!(taken(dir), [("out.co".to_owned(), b"first".to_vec())]);
-    assert_eq!(extract_bundle_entry(dir, &["file://x.so?offset=0x1&size=03"], "").0, 0);
+    assert_eq!(extract_bundle_entry(dir, &["file://x.so?offset=0x1&size=03"]).0, 0);
     assert_eq!(taken(dir), [("x.so-offset1-size3.co".to_owned(), b"ELF".to_vec())]);
     // If one URI is wrong, nothing is written.
-    for (words, stdin, said) in [
-        (vec![uris[0].as_str(), "x.so"], "", "'x.so': not a URI of a code object, which begins with 'file://'"),
-        (vec![&uris[0], "file://none"], "", "'none': No such file or directory"),
-        (vec![&uris[0], &uris[1], "-o", "y.co"], "", "an output file cannot be given for more than one URI"),
-        (vec![], "\n", "standard input has no URI"),
+    for (words, said) in [
+        (vec![uris[0].as_str(), "x.so"], "'x.so': not a URI of a code object, which begins with 'file://'"),
+        (vec![&uris[0], "file://none"], "'none': No such file or directory"),
+        (vec![&uris[0], &uris[1], "-o", "y.co"], "an output file cannot be given for more than one URI"),
         (
             vec!["memory://1#offset=0&size=1"],
-            "",
             "'memory://1#offset=0&size=1': this names memory of a process, which no file holds; only 'file://' URIs can be read",
         ),
-        (vec!["file://x.so#offset=0&size=99999999"], "", "'x.so': size in URI (99999999) is larger than source ("),
-        (vec!["file://x.so#member=a&offset=0&size=1"], "", "'x.so': there is no data to inflate at 'a'"),
-        (vec!["file://x.so#member=a;b&offset=0&size=1", "file://x.so#member=a_b&offset=0&size=1"], "", "'x.so': there"),
+        (vec!["file://x.so#offset=0&size=99999999"], "'x.so': size in URI (99999999) is larger than source ("),
+        (vec!["file://x.so#member=a&offset=0&size=1"], "'x.so': there is no data to inflate at 'a'"),
+        (vec!["file://x.so#member=a;b&offset=0&size=1", "file://x.so#member=a_b&offset=0&size=1"], "'x.so': there"),
     ] {
-        let (status, out, err) = extract_bundle_entry(dir, &words, stdin);
+        let (status, out, err) = extract_bundle_entry(dir, &words);
         let begins = err.starts_with(&format!("./llvm-extract-bundle-entry: error: {said}"));
         assert!((status, out.as_str()) == (1, "") && begins, "{words:?}: {err}");
         assert_eq!(taken(dir), [], "{words:?}");
@@ -247,12 +236,14 @@ fn the_third_tool_copies_what_uris_name() {
     // Two URIs of one name.
     fs::write(dir.join("x.zip"), zip(&[deflated("a/b", &bundle(b"x")), deflated("a_b", &bundle(b"x"))])).unwrap();
     let words = ["file://x.zip#member=a/b&offset=0&size=1", "file://x.zip#member=a_b&offset=0&size=1"];
-    let (status, _, err) = extract_bundle_entry(dir, &words, "");
+    let (status, _, err) = extract_bundle_entry(dir, &words);
     assert!(status == 1 && err.contains("'x.zip-a_b-offset0-size1.co': both 'file://x.zip#member=a/b&"), "{err}");
+    let (status, out, err) = extract_bundle_entry(dir, &[]);
+    assert!(status == 1 && out.is_empty() && err.starts_with("OVERVIEW: llvm-extract-bundle-entry tool\n"), "{err}");
     for (word, begins) in
         [("-h", "OVERVIEW: llvm-extract-bundle-entry tool\n"), ("-V", "llvm-extract-bundle-entry\nLLVM version 23.")]
     {
-        let (status, out, _) = extract_bundle_entry(dir, &[word], "");
+        let (status, out, _) = extract_bundle_entry(dir, &[word]);
         assert!(status == 0 && out.starts_with(begins), "{out}");
     }
 }
@@ -280,11 +271,12 @@ fn the_third_tool_does_what_that_of_llvm_23_does() {
         vec!["x.so#offset=0&size=1"],
         vec!["memory://1#offset=0&size=1"],
         vec!["file://x.so#offset=0"],
+        vec![],
     ] {
         let theirs = Command::new(&llvm).args(&words).current_dir(dir).stdin(Stdio::null()).output().unwrap();
         let (status, out, err) = text(&theirs);
         let expected = ((status, out), [taken(dir), taken(&dir.join("sub"))]);
-        let (status, out, said) = extract_bundle_entry(dir, &words, "");
+        let (status, out, said) = extract_bundle_entry(dir, &words);
         assert_eq!(((status, out), [taken(dir), taken(&dir.join("sub"))]), expected, "{words:?}");
         if err.contains("in URI (") {
             assert_eq!(said.split_once("error: ").unwrap().1, err.split_once("error: ").unwrap().1, "{words:?}");
@@ -318,7 +310,6 @@ fn the_third_tool_reads_options_as_that_of_llvm_23_does() {
             }
             words.push(word);
         }
-        // Without any, LLVM's tool prints its help, and this one reads the standard input.
         words.insert(random.below(words.len() + 1), "file://none#offset=0&size=1".to_owned());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let theirs = Command::new(&llvm).args(&words).current_dir(dir.path()).stdin(Stdio::null()).output().unwrap();

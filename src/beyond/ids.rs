@@ -195,7 +195,7 @@ fn parse_of_dpcpp(kind: OffloadKind, id: &str, rest: &str) -> Option<Result<Entr
         triple.truncate(triple.trim_end_matches('-').len());
     }
     let triple = Triple::parse(&triple);
-    // In IDs of OpenMP, the check above has let only architectures of DPC++ pass. In IDs of SYCL, any may be here.
+    // Only an ID of SYCL can fail here: in IDs of OpenMP, the first check has ensured an architecture of DPC++.
     if !triple.is_known() && !is_arch_of_dpcpp(kind, triple.arch_name()) {
         return Some(Err(unknown_error(id, kind.name(), Some(kind), rest)));
     }
@@ -207,12 +207,12 @@ fn arch_of(triple: &str) -> &str {
     triple.split('-').next().unwrap_or_default()
 }
 
-/// Whether compilers of SYCL have an architecture with this name for the kind, which LLVM may have too.
+/// Whether compilers of SYCL write this architecture in IDs of the kind. LLVM may know it too.
 fn is_arch_of_dpcpp(kind: OffloadKind, name: &str) -> bool {
     match kind {
         // AdaptiveCpp, another compiler of SYCL, calls intermediate code for any GPU `generic`.
         OffloadKind::Sycl => matches!(name, "native_cpu" | "generic") || name.starts_with("spir"),
-        // DPC++ compiles OpenMP for these only.
+        // DPC++ compiles OpenMP for these architectures only.
         OffloadKind::OpenMp => matches!(name, "spir" | "spir64" | "spir64_gen" | "spir64_x86_64"),
         _ => false,
     }

@@ -38,11 +38,12 @@ impl<'d> Value<'d> {
         self.values(|rest| Some(u64::from(read_array_len(rest).ok()?)))
     }
 
-    /// Returns the values in a map or an array. `len` reads its header, or returns `None` for a value of another type.
-    fn values(self, len: fn(&mut &'d [u8]) -> Option<u64>) -> Option<impl Iterator<Item = Self> + use<'d>> {
+    /// Returns the values in a map or an array. `read_len` reads its header, or returns `None` for a value of another
+    /// type.
+    fn values(self, read_len: fn(&mut &'d [u8]) -> Option<u64>) -> Option<impl Iterator<Item = Self> + use<'d>> {
         let mut rest = self.bytes;
         // Skips the header. The number of values in it is not needed: the last value ends where the bytes end.
-        len(&mut rest)?;
+        read_len(&mut rest)?;
         let end = self.offset.saturating_add(len_u64(self.bytes));
         Some(std::iter::from_fn(move || {
             let (value, after) = Self::first(rest, end.saturating_sub(len_u64(rest)))?;
@@ -112,7 +113,7 @@ fn skip(rest: &mut &[u8]) -> Option<()> {
         // The number of bytes after the marker, and the number of values in this value. An entry of a map has two: its
         // key and its value. `number` reads a length or count after the marker. An extension begins with its type, in
         // one byte.
-        let (size, values) = match read_marker(rest).ok()? {
+        let (size, child_count) = match read_marker(rest).ok()? {
             Marker::FixPos(_) | Marker::FixNeg(_) | Marker::Null | Marker::True | Marker::False => (0, 0),
             Marker::U8 | Marker::I8 => (1, 0),
             Marker::U16 | Marker::I16 => (2, 0),
@@ -139,8 +140,8 @@ fn skip(rest: &mut &[u8]) -> Option<()> {
             Marker::Reserved => return None,
         };
         take(rest, size)?;
-        pending = pending_after_this.checked_add(values)?;
-        // Each value takes at least one byte, so a larger number than that of the bytes is wrong.
+        pending = pending_after_this.checked_add(child_count)?;
+        // Each value takes at least one byte, so more values than bytes are wrong.
         if pending > len_u64(rest) {
             return None;
         }

@@ -25,8 +25,8 @@ impl Uri {
 
     /// Turns this URI, whose file is the bytes that `outer` names, into a URI of the file of `outer`.
     ///
-    /// Returns `None` if no such URI exists: if this URI has steps, which cannot follow a range, if data
-    /// would be inflated twice, or if an offset would be too large.
+    /// Returns `None` if this URI has steps, which cannot follow a range, if data would be inflated twice, or if an
+    /// offset would be too large.
     pub(crate) fn inside(self, outer: Self) -> Option<Self> {
         let Self { path, steps, range, inflated } = outer;
         if steps.is_empty() && range.is_none() && inflated.is_none() {
@@ -38,8 +38,8 @@ impl Uri {
         let inner = self.range.unwrap_or_default();
         match (inflated, self.inflated) {
             // This URI counts from the start of the inflated bytes that `outer` names.
-            (Some(outer), None) => {
-                let inflated = Some(shifted(&inner, outer.start)?);
+            (Some(outer_inflated), None) => {
+                let inflated = Some(shifted(&inner, outer_inflated.start)?);
                 Some(Self { path, steps, range, inflated })
             }
             // This URI counts from the start of the stored bytes, or of the member, that `outer` names.

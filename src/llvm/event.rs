@@ -38,17 +38,6 @@ pub enum Event<'e> {
         /// The file.
         file: PathBuf,
     },
-    /// No image matches a request. Nothing is written for it.
-    NoMatch {
-        /// The file that was read.
-        input: PathBuf,
-        /// The request as typed; `None` if all images were requested.
-        request: Option<String>,
-        /// The kinds of images in the file, without duplicates, in file order.
-        present: Vec<String>,
-    },
-    /// An archive was requested without a file for it, so each image is written to a separate file.
-    NoArchiveFile,
 }
 
 /// Receives the events of a job.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::tools::{installed, skip};
 use super::*;
 
-/// Returns the libraries of NVIDIA's packages. `.ci/run` installs two of them; cuRAND is read too if it is there.
+/// Returns the libraries of NVIDIA's packages. `.ci/install cuda` installs two of them; cuRAND is read too if it is there.
 fn libraries(test: &str) -> Option<(Tools, Vec<PathBuf>)> {
     let tools = Tools::find(test)?;
     let libraries: Vec<PathBuf> =

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::machine::skip_unless;
 use crate::subcommands::must;
 
-/// The directory of NVIDIA's packages that `.ci/run cuda` installs.
+/// The directory of NVIDIA's packages that `.ci/install cuda` installs.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/cuda");
 
 /// The programs of CUDA 13.5 that make and read fatbins.

@@ -31,7 +31,7 @@ fn command_lines(reader: Reader) -> Vec<Vec<String>> {
         &["recompress", "in", "-o", "smaller"],
         &["-list", &file_type, "-input=in"],
         &unbundle,
-        &["package", "in"],
+        &["package", "in", "--image=kind=hip"],
         &["package", "in", "--archive", "--image=file=all.a"],
     ];
     lines.iter().map(|line| line.iter().map(|&word| word.to_owned()).collect()).collect()

@@ -121,11 +121,8 @@ impl Lab {
             request.file = Some(self.path("out"));
             let mut job = Unpackage::new(self.path("in"), vec![request]);
             (job.archive, job.limits) = (archive, LIMITS);
-            let mut matched = true;
-            let done = job.run(&mut Vec::new(), &mut |event| {
-                matched &= !matches!(event, offload_bundle::Event::NoMatch { .. });
-            });
-            self.take(done.is_ok() && matched)
+            let done = job.run(&mut |_| {});
+            self.take(done.is_ok() && self.path("out").exists())
         };
         let mut found = run(true).map_or(Vec::new(), |archive| members(&archive));
         found.extend(run(false));

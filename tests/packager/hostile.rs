@@ -9,9 +9,7 @@ use std::time::Duration;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::llvm::{Filter, ImageRequest, Unpackage};
 
-use super::packager;
 use crate::measured::thread_time;
-use crate::reference::harness::{Tools, run};
 use crate::reference::offload::{self, Image};
 
 /// The processor time that any of these may take.
@@ -33,7 +31,7 @@ fn images(dir: &Path, data: &[u8]) -> Option<Vec<Vec<u8>>> {
     let run = |requests: Vec<ImageRequest>, archive: bool| {
         let mut unpackage = Unpackage::new(input.clone(), requests);
         unpackage.archive = archive;
-        unpackage.run(&mut Vec::new(), &mut |_| {}).is_ok()
+        unpackage.run(&mut |_| {}).is_ok()
     };
     let in_archive = run(vec![request(&archive, vec![])], true);
     // A file that cannot be extracted into an archive cannot be extracted into a file either; this is tried for one in
@@ -75,32 +73,4 @@ fn entries_that_share_their_strings_make_no_more_of_them() {
     }
     let dir = memory_directory();
     assert_eq!(images(dir.path(), &data), None);
-}
-
-#[test]
-fn offload_binaries_in_offload_binaries_come_to_an_end() {
-    let tools = Tools::ours_alone();
-    let wrap = |compressed: bool, content: &[u8]| {
-        let image = [Image::new(1, 4, &[("triple", "t")], content)];
-        if compressed { offload::compressed(false, &image) } else { offload::write(1, &image) }
-    };
-    for compressed in [false, true] {
-        let mut data = b"the innermost".to_vec();
-        for depth in 0..20 {
-            let outcome = run(&tools.ours, &packager(&["in"]).file("in", data.clone()));
-            match depth {
-                0 => assert!(outcome.stderr_text().contains("holds no image"), "{}", outcome.stderr_text()),
-                1..=9 => assert_eq!(outcome.files["in-t.0.o"], b"the innermost", "{depth}: {}", outcome.stderr_text()),
-                _ => {
-                    assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{depth}");
-                    assert!(
-                        outcome.stderr_text().contains("nested more than 8 levels deep"),
-                        "{}",
-                        outcome.stderr_text()
-                    );
-                }
-            }
-            data = wrap(compressed, &data);
-        }
-    }
 }

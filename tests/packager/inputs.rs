@@ -148,17 +148,6 @@ fn compare_archives(report: &mut Report, shop: &Shop<'_>) {
         if name == "empty.a" {
             continue;
         }
-        let gpu = "amdgcn-amd-amdhsa-gfx90";
-        let stem = name.split('.').next().unwrap();
-        for (member, count) in [(long, 1), ("both.off", 2), ("text", 0), ("missing", 0)] {
-            let gpus = [("6", "code object for gfx906"), ("a", "code object for gfx90a")];
-            let filter = format!("--image=member={member}");
-            let wanted = gpus.iter().take(count).enumerate();
-            let case = wanted.fold(with_members(shop.case(name, &[&filter])), |case, (number, (gpu_end, content))| {
-                case.wants(format!("{stem}-{gpu}{gpu_end}.{number}.o"), content.as_bytes())
-            });
-            report.compare(shop.tools, &case);
-        }
         let archived = with_members(shop.case(name, &["--archive", "--image=kind=hip,file=out.a"]));
         report.compare(shop.tools, &archived);
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use super::{call, packager};
-use crate::reference::harness::{Case, Random, Report, Tools, run};
+use crate::reference::harness::{Case, Random, Report, Tools};
 use crate::reference::offload::{self, Image};
 
 const TRIPLES: &[&str] = &["amdgcn-amd-amdhsa", "nvptx64-nvidia-cuda", "nvptx64", "spirv64-unknown-unknown", ""];
@@ -155,22 +155,6 @@ pub fn by_hand() -> Vec<Case> {
         cases.push(case(args, [&plain[..], &[0; 4096]].concat()));
     }
     cases
-}
-
-/// Without `--image`, everything is extracted; LLVM 22 does the same with a filter that matches all images.
-pub fn compare_everything(report: &mut Report, tools: &Tools) {
-    let random = &mut Random::new(3);
-    let files = (0..25).map(|_| (0..1 + random.below(8)).map(|_| image(random)).collect());
-    report.each(files.collect(), |report, images: Vec<Image>| {
-        let bare = packager(&["dir/in.o"]).dir("dir").file("dir/in.o", offload::write(1, &images));
-        let (_, mut ours) = report.compare(tools, &bare);
-        report.check(ours.stdout.split(|&byte| byte == b'\n').count() == images.len() + 1, || {
-            format!("lines: {}", ours.stdout.escape_ascii())
-        });
-        let filtered = bare.arg("--image=no such key=");
-        ours.stdout.clear();
-        report.judge(&filtered, &run(&tools.theirs, &filtered), &ours);
-    });
 }
 
 /// With `--archive`, the bytes equal LLVM's, including an index of the symbols of objects and bitcode.

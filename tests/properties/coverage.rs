@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::io::{Cursor, Write as _};
 
 use offload_bundle::ErrorKind;
-use offload_bundle::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, NewImage, Version};
+use offload_bundle::container::offload_binary::{self, ImageInfo, ImageKind, NewImage, Version};
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::inventory::Selection;
 use offload_bundle::inventory::{Contents, Coverage};
@@ -376,7 +376,8 @@ fn offload_binaries(codes: &[Entry], content: &[u8]) -> Vec<u8> {
         let strings = [("triple", code.triple()), ("arch", code.target)];
         let info = ImageInfo {
             image_kind: ImageKind::Object,
-            kind_number: HipNumber::Old.kind_number(kind),
+            // HIP is 3 up to LLVM 20.
+            kind_number: if kind == Some(OffloadKind::Hip) { 3 } else { offload_binary::kind_number(kind) },
             flags: 0,
             strings: strings.map(|(key, value)| (key.into(), value.into())).to_vec(),
         };

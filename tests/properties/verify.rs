@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 use offload_bundle::container::object;
-use offload_bundle::container::offload_binary::{HipNumber, Version};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
@@ -143,7 +142,7 @@ fn own(data: &[u8]) {
     let method = choices.pick(&[None, Some(Method::Zstd), Some(Method::Zlib)]);
     let compression = method.map(|method| compression_of(method, &mut choices));
     if choices.below(4) == 0 {
-        package(&room, compression, &mut choices);
+        package(&room);
     } else if !bundle(&room, data, compression, &mut choices) {
         return;
     }
@@ -158,10 +157,7 @@ fn own(data: &[u8]) {
     }
 }
 
-fn package(room: &Room, compression: Option<Compression>, choices: &mut Choices<'_>) {
-    let version = choices.pick(&[Version::V1, Version::V2, Version::V3]);
-    // Only version 3 can hold compressed images.
-    let version = if compression.is_some() { Version::V3 } else { version };
+fn package(room: &Room) {
     let text = |text: &str| text.as_bytes().to_vec();
     let image = |file: &str| {
         let mut image = ImageFiles::default();
@@ -169,10 +165,7 @@ fn package(room: &Room, compression: Option<Compression>, choices: &mut Choices<
         image.strings = vec![(text("triple"), text("amdgcn-amd-amdhsa")), (text("arch"), text("gfx906"))];
         image
     };
-    let (images, hip_number) = (vec![image("in"), image("in1")], choices.pick(&HipNumber::ALL));
-    let mut job = Package::new(images, room.path("written"));
-    (job.version, job.hip_number, job.compression) = (version, hip_number, compression);
-    job.run().unwrap();
+    Package::new(vec![image("in"), image("in1")], room.path("written")).run().unwrap();
 }
 
 /// Writes a bundle. Returns whether it must be without faults.

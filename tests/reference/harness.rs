@@ -80,7 +80,7 @@ impl Tools {
     }
 }
 
-/// The directory of LLVM 23's tools: `LLVM23_BIN`, or where `.ci/run llvm23` installs them.
+/// The directory of LLVM 23's tools: `LLVM23_BIN`, or where `.ci/install llvm23` installs them.
 pub fn llvm23_directory() -> PathBuf {
     let installed = || {
         // Debian's pip adds a directory.

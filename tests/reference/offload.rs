@@ -25,14 +25,6 @@ impl Image {
         let found = self.strings.iter().rev().find(|(known, _)| known == key.as_bytes());
         found.map_or(String::new(), |(_, value)| String::from_utf8_lossy(value).into_owned())
     }
-
-    /// The images inside, if the image consists of offload binaries; otherwise the image itself.
-    pub fn leaves(&self) -> Vec<Self> {
-        match read(&self.content) {
-            Some(images) if !self.content.is_empty() => images.iter().flat_map(Self::leaves).collect(),
-            _ => vec![self.clone()],
-        }
-    }
 }
 
 fn u64_bytes(number: usize) -> [u8; 8] {

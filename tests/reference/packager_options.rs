@@ -212,7 +212,7 @@ pub fn response_files() -> Vec<Case> {
     cases
 }
 
-/// The options that LLVM's tool does not have.
+/// Options of our own and of later releases, and other spellings of them.
 pub fn own_options() -> Vec<Case> {
     const OWN: &[&str] = &[
         "--compress",
@@ -229,6 +229,9 @@ pub fn own_options() -> Vec<Case> {
         "--format-version=x",
         "--format-version",
         "--format-versoin=3",
+        "--max-size=1K",
+        "--max-size=x",
+        "--max-siez=1K",
     ];
     let with = |word: &&str| [base(NAMES[0], &[word]), base(NAMES[1], &["-o=x", "a", word])];
     OWN.iter().flat_map(with).collect()

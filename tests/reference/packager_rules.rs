@@ -26,22 +26,10 @@ const RULES: &[Rule] = &[
         reason: "LLVM's words say neither which file nor what is wrong with it; a note below them does" },
     Rule { name: "an error leaves no file", evens_out: nothing_left,
         reason: "LLVM leaves the files that it wrote before the error" },
-    Rule { name: "extracting everything", evens_out: everything,
-        reason: "LLVM 22 does nothing at all without --image; later releases extract everything and print the names" },
-    Rule { name: "warning without a match", evens_out: no_match,
-        reason: "a mistyped filter looks like success" },
-    Rule { name: "no empty architecture in names", evens_out: empty_architecture,
-        reason: "there is nothing between the dash and the number" },
     Rule { name: "names are no paths", evens_out: safe_names,
         reason: "what an image says of itself must not choose a directory or reach a terminal" },
-    Rule { name: "name of SPIR-V", evens_out: spirv,
-        reason: "LLVM 22 does not know the number; LLVM 23 gives it this extension" },
     Rule { name: "generated names that collide", evens_out: collisions,
         reason: "in LLVM each request counts from 0 and overwrites the files of the one before" },
-    Rule { name: "two requests for one file", evens_out: same_file,
-        reason: "LLVM says nothing of the first one's image, which is lost" },
-    Rule { name: "nested offload binaries", evens_out: nested,
-        reason: "LLVM 22 writes the offload binary that an image is; later releases write the images in it" },
     Rule { name: "older number of HIP", evens_out: old_hip,
         reason: "LLVM up to 20 wrote 3, which LLVM 22 takes for no kind" },
     Rule { name: "zeros between offload binaries", evens_out: zeros,
@@ -52,8 +40,6 @@ const RULES: &[Rule] = &[
         reason: "LLVM 22 finds nothing in a linked program for Windows" },
     Rule { name: "order of strings", evens_out: string_order,
         reason: "LLVM writes the strings of an image in the order of a hash table; readers look for keys" },
-    Rule { name: "filter by archive member", evens_out: member,
-        reason: "every member has code for the same GPUs; LLVM has no such filter" },
 ];
 
 /// Returns the names of the rules that make the outcomes equal, or an empty list if they remain different.
@@ -138,31 +124,28 @@ impl<'c> Scene<'c> {
     /// The expected output files of our tool.
     fn wanted(&self) -> Option<BTreeMap<String, Vec<u8>>> {
         let images = self.images.as_ref()?;
-        let everything = [Request::default()];
-        let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
         let mut files = BTreeMap::new();
-        let mut owners: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-        let mut numbers = vec![0; requests.len()];
+        let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+        let mut numbers = vec![0; self.requests.len()];
         for (index, image) in images.iter().enumerate() {
-            for (request, number) in requests.iter().zip(&mut numbers).filter(|(request, _)| request.wants(image)) {
+            for (request, number) in self.requests.iter().zip(&mut numbers).filter(|(request, _)| request.wants(image))
+            {
                 if let Some(file) = &request.file {
                     files.insert(file.clone(), image.content.clone());
                     continue;
                 }
-                for (leaf_index, leaf) in image.leaves().iter().enumerate() {
-                    let name = loop {
-                        let name = self.generated_name(leaf, *number);
-                        *number += 1;
-                        match owners.get(&name) {
-                            None => break Some(name),
-                            Some(&owner) if owner == (index, leaf_index) => break None,
-                            Some(_) => {}
-                        }
-                    };
-                    if let Some(name) = name {
-                        owners.insert(name.clone(), (index, leaf_index));
-                        files.insert(name, leaf.content.clone());
+                let name = loop {
+                    let name = self.generated_name(image, *number);
+                    *number += 1;
+                    match owners.get(&name) {
+                        None => break Some(name),
+                        Some(&owner) if owner == index => break None,
+                        Some(_) => {}
                     }
+                };
+                if let Some(name) = name {
+                    owners.insert(name.clone(), index);
+                    files.insert(name, image.content.clone());
                 }
             }
         }
@@ -173,10 +156,9 @@ impl<'c> Scene<'c> {
         let path = self.case.args.iter().find(|arg| self.case.files.iter().any(|(name, _)| name == *arg)).unwrap();
         let name = path.rsplit('/').next().unwrap();
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-        let extension = ["", "o", "bc", "cubin", "fatbin", "s", "spv"];
+        let extension = ["", "o", "bc", "cubin", "fatbin", "s"];
         let extension = extension.get(usize::from(image.image_kind)).copied().unwrap_or_default();
-        let arch = Some(image.string("arch")).filter(|arch| !arch.is_empty()).map(|arch| format!("-{arch}"));
-        let name = format!("{stem}-{}{}.{number}.{extension}", image.string("triple"), arch.unwrap_or_default());
+        let name = format!("{stem}-{}-{}.{number}.{extension}", image.string("triple"), image.string("arch"));
         name.replace(|c: char| c == '/' || c.is_ascii_control(), "_")
     }
 
@@ -258,55 +240,8 @@ fn nothing_left(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
     }
 }
 
-fn everything(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
-    let nothing = theirs.status == 0 && theirs.stdout.is_empty() && scene.written(theirs).is_empty();
-    let is_unpacking = !scene.case.args.iter().any(|arg| arg.starts_with("-o"));
-    if !scene.requests.is_empty() || !is_unpacking || !nothing || ours.status != 0 {
-        return;
-    }
-    let written = scene.written(ours);
-    let listed: BTreeMap<String, usize> = String::from_utf8_lossy(&ours.stdout)
-        .lines()
-        .filter_map(|line| Some((line.strip_prefix("Extracted: ")?.to_owned(), 1)))
-        .collect();
-    if listed.keys().eq(written.keys()) && scene.wanted().is_none_or(|wanted| wanted == written) {
-        theirs.files = ours.files.clone();
-        theirs.stdout = ours.stdout.clone();
-        lines_without(ours, |line| line.contains("warning: --archive needs an --image with a 'file'"));
-    }
-}
-
-fn no_match(scene: &Scene<'_>, _: &mut Outcome, ours: &mut Outcome) {
-    let none = |request: &&Request| !scene.found().iter().any(|image| request.wants(image));
-    let unserved = scene.requests.iter().filter(none).count();
-    let is_warning = |line: &str| {
-        line.starts_with(&format!("{NAME}: warning: no image in '")) || line.ends_with("' holds no image\n")
-    };
-    let warned = ours.stderr_text().split_inclusive('\n').filter(|line| is_warning(line)).count();
-    let expected = match &scene.images {
-        // The contents of an object or an archive are unknown here.
-        None => warned,
-        Some(images) if images.is_empty() => 1,
-        Some(_) => unserved,
-    };
-    if warned == expected {
-        lines_without(ours, is_warning);
-    }
-}
-
 fn renamed(outcome: &mut Outcome, rename: impl Fn(&str) -> String) {
     outcome.files = std::mem::take(&mut outcome.files).into_iter().map(|(name, data)| (rename(&name), data)).collect();
-}
-
-fn empty_architecture(_: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
-    let rename = |name: &str| {
-        let dash = |at: usize| name[at + 2..].split('.').next().is_some_and(|n| n.parse::<u32>().is_ok());
-        match name.rfind("-.").filter(|&at| dash(at)) {
-            Some(at) if !ours.files.contains_key(name) => format!("{}{}", &name[..at], &name[at + 1..]),
-            _ => name.to_owned(),
-        }
-    };
-    renamed(theirs, rename);
 }
 
 fn safe_names(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
@@ -323,41 +258,12 @@ fn safe_names(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
     }
 }
 
-fn spirv(scene: &Scene<'_>, theirs: &mut Outcome, _: &mut Outcome) {
-    let contents: Vec<&[u8]> =
-        scene.found().iter().filter(|image| image.image_kind == 6).map(|image| image.content.as_slice()).collect();
-    let files = std::mem::take(&mut theirs.files).into_iter();
-    let rename = |(name, data): (String, Vec<u8>)| {
-        let is_spirv = name.ends_with('.') && contents.contains(&data.as_slice());
-        (if is_spirv { name + "spv" } else { name }, data)
-    };
-    theirs.files = files.map(rename).collect();
-}
-
 fn unnamed(scene: &Scene<'_>) -> usize {
     scene.requests.iter().filter(|request| request.file.is_none()).count()
 }
 
 fn collisions(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
     if unnamed(scene) > 1 && theirs.status == 0 && theirs.files != ours.files {
-        scene.right(theirs, ours);
-    }
-}
-
-fn same_file(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
-    let files: Vec<&String> = scene.requests.iter().filter_map(|request| request.file.as_ref()).collect();
-    let line = |file: &str| format!("{NAME}: warning: Multiple inputs match to a single file, '{file}'\n");
-    let twice = files.iter().filter(|file| files.iter().filter(|other| other == file).count() > 1);
-    for file in twice {
-        // Two requests for one file: LLVM warns for each request that has several images, our tool warns once.
-        lines_without(theirs, |text| text == line(file));
-        lines_without(ours, |text| text == line(file));
-    }
-}
-
-fn nested(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
-    let is_nested = |image: &Image| image.content.starts_with(offload::MAGIC);
-    if scene.found().iter().any(is_nested) && theirs.status == 0 && theirs.files != ours.files {
         scene.right(theirs, ours);
     }
 }
@@ -388,14 +294,6 @@ fn versions(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
 fn portable_executable(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
     // The case specifies the expected files.
     if scene.input.starts_with(b"MZ") && scene.written(theirs).is_empty() && !scene.case.wanted.is_empty() {
-        theirs.files = ours.files.clone();
-    }
-}
-
-fn member(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
-    let by_member = |request: &Request| request.filters.iter().any(|(key, _)| key == "member");
-    let listed = scene.case.wanted.iter().map(|(name, _)| name);
-    if scene.requests.iter().any(by_member) && ours.status == 0 && listed.eq(scene.written(ours).keys()) {
         theirs.files = ours.files.clone();
     }
 }

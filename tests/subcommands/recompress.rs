@@ -97,7 +97,7 @@ fn bundles_become_smaller_and_come_back() {
         assert!(again == small, "{name}");
         let (plain, _) = recompress(&["--none"], &data);
         assert!(plain == data, "{name}");
-        let (best, _) = recompress(&["--level=19", "--window=20"], &data);
+        let (best, _) = recompress(&["--level=19"], &data);
         assert!(best.len() < data.len() / 4 && held(&best) == held(&data), "{name}");
     }
 }
@@ -1074,8 +1074,6 @@ fn a_failure_leaves_the_output_as_it_was() {
         (&["in", "-o", "/dev/full"], 1),
         (&["in", "-o", "out", "--level=99"], 2),
         (&["in", "-o", "out", "--level", "-200000"], 2),
-        (&["in", "-o", "out", "--window=9"], 2),
-        (&["in", "-o", "out", "--window=32"], 2),
         (&["in", "-o", "out", "--none", "--level=3"], 2),
         (&["in"], 2),
         (&["in", "in", "-o", "out"], 2),

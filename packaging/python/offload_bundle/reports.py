@@ -233,7 +233,7 @@ class ServedGpu:
     capability 9.0 or later, which compile PTX.
     """
     jit: int
-    """The number of those that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V."""
+    """The number of bundles that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V."""
     products: list[str]
     """Products with this GPU, the best known first."""
     serving: int
@@ -517,7 +517,7 @@ class NotJudged:
 class OtherCode:
     """Code objects without registers, of one kind."""
     code_objects: int
-    """The number of them."""
+    """The number of code objects of this kind."""
     image_kind: str
     """The kind of the content, as in the report of `inspect`."""
 
@@ -603,7 +603,7 @@ class Counts:
 class GpuTotal:
     """The code objects for one GPU."""
     added: int
-    """The number of them that are only in the new file."""
+    """The number of code objects that are only in the new file."""
     changed: int
     """The number of code objects that are in both files, with different bytes."""
     new: Sizes
@@ -616,7 +616,7 @@ class GpuTotal:
     that for its generic target.
     """
     removed: int
-    """The number of them that are only in the old file."""
+    """The number of code objects that are only in the old file."""
     target_id: str
     """The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle entry
     ID.
@@ -732,7 +732,7 @@ class Served:
     bundles: int
     """The number of bundles that should: those for GPUs of its vendor, and those whose vendor is unknown."""
     jit: int
-    """The number of those that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V."""
+    """The number of bundles that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V."""
     serving: int
     """The number of bundles that serve it."""
 
@@ -972,7 +972,7 @@ class VerifiedFile:
     more_faults: int
     """The number of faults that are not listed."""
     more_undefined: int
-    """The number of such code objects that are not listed."""
+    """The number of code objects with undefined symbols that are not listed."""
     more_unread: int
     """The number of parts that are recognised but neither read nor listed."""
     path: str

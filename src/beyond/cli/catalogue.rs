@@ -24,16 +24,20 @@ pub(super) const CATALOGUE: &Catalogue = &Catalogue {
         Subcommand::new::<RecompressOptions>("recompress", Group::Change, include_str!("help/recompress.txt")),
         Subcommand::new::<ReplaceOptions>("replace", Group::Change, include_str!("help/replace.txt")),
         Subcommand::new::<ReportOptions>("report", Group::Look, include_str!("help/report.txt")),
-        Subcommand::about_all::<CompletionsOptions>("completions", Group::Own, include_str!("help/completions.txt")),
-        Subcommand::about_all::<ManOptions>("man", Group::Own, include_str!("help/man.txt")),
-        Subcommand::new::<HelpOptions>("help", Group::Own, include_str!("help/help.txt")),
+        Subcommand::about_all::<CompletionsOptions>(
+            "completions",
+            Group::Program,
+            include_str!("help/completions.txt"),
+        ),
+        Subcommand::about_all::<ManOptions>("man", Group::Program, include_str!("help/man.txt")),
+        Subcommand::new::<HelpOptions>("help", Group::Program, include_str!("help/help.txt")),
     ],
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::beyond::cli::PROGRAM;
+    use crate::beyond::cli::BUNDLER;
     use crate::llvm::cli::TOOLS;
 
     #[test]
@@ -115,7 +119,7 @@ mod tests {
     #[test]
     fn the_short_help_has_one_line_for_each_option_and_fits_40_lines() {
         for subcommand in CATALOGUE.subcommands {
-            for program in [PROGRAM, crate::beyond::cli::subcommand::SHORT] {
+            for program in [BUNDLER, crate::beyond::cli::subcommand::OFFLOAD_BUNDLE] {
                 let help = short_help(subcommand.command_with_help(program));
                 assert!(help.lines().count() <= 40, "{help}");
                 let more = format!("\n\nMore, with examples: `{program} {} --help`\n", subcommand.name);
@@ -130,7 +134,7 @@ mod tests {
     #[test]
     fn help_fits_80_columns_and_breaks_no_command() {
         for subcommand in CATALOGUE.subcommands {
-            let command = subcommand.command_with_help(PROGRAM).term_width(80);
+            let command = subcommand.command_with_help(BUNDLER).term_width(80);
             let [about, after] = [command.get_long_about(), command.get_after_long_help()];
             let about = about.map(ToString::to_string).unwrap_or_default();
             let as_written = format!("{about}\n{}", after.unwrap());

@@ -1,7 +1,7 @@
 //! Hints at `--deep` for files where a search finds no device code.
 //!
-//! A hint must not cost more than the search itself. So only a few files that the command line names have one, and of
-//! each, only the first bytes are searched as they are in the file: nothing is inflated or copied.
+//! A hint must not cost more than the search itself. So only the first [`FILES_MAX`] files that the command line names
+//! get one, and only their first [`HEAD_MAX`] bytes are searched. Nothing is inflated or copied.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,9 +17,9 @@ const HEAD_MAX: u64 = 16 << 20;
 /// The number of files of a command line that are searched for a hint.
 pub(super) const FILES_MAX: usize = 8;
 
-/// Returns the hint for a file where `scan` finds no device code: that its first bytes hold some, or that `--deep`
-/// searches bytes that were not searched for the hint, in a long file or compressed members. Returns `None` if all
-/// bytes were searched, or if `scan` is deep already.
+/// Returns the hint at `--deep` for a file where `scan` finds no device code. It says that `--deep` finds some, if the
+/// first bytes of the file hold some, or else that `--deep` also searches the rest of the file and compressed members.
+/// Returns `None` if the file has neither, or if `scan` is deep already.
 pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     if scan.deep {
         return None;
@@ -33,8 +33,8 @@ pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     if is_searched_whole { None } else { Some(format!("--deep searches all bytes of '{name}', which takes longer")) }
 }
 
-/// Returns the hints for the first named files, where a job found nothing: `--deep`, or the name of a format that is
-/// recognised but not read. `unread` has these names, by file.
+/// Returns hints for the first of the named `files`, after a job found nothing in them. The hint for a file names its
+/// format, if that is recognised but not read, or else `--deep`. `unread` has the names of formats, by file.
 pub(super) fn hints_for_empty(files: &[WorkFile], unread: &BTreeMap<PathBuf, &str>, scan: &Scan) -> Vec<String> {
     let mut hints = Vec::new();
     for file in files.iter().filter(|file| file.is_named() && file.path.is_file()).take(FILES_MAX) {

@@ -4,8 +4,8 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::llvm::cli::options::{in_help_order, value_name};
 
-/// Returns the options and words of a tool for completions and manual pages, in the order of the help texts. Every
-/// option that a help text lists is shown, hidden or not. As in LLVM's usage line, none is required.
+/// Returns the options and positional arguments of a tool for completions and manual pages, in the order of the help
+/// texts. Every option that a help text lists is shown, hidden or not. As in LLVM's usage line, none is required.
 pub(crate) fn documented(command: &Command) -> Vec<Arg> {
     let mut documented = Vec::new();
     for arg in in_help_order(command) {
@@ -18,8 +18,8 @@ pub(crate) fn documented(command: &Command) -> Vec<Arg> {
     documented
 }
 
-/// Returns an option that help texts show with a value as it is, and any other as a switch of the same name. Without
-/// this, a completion or manual page would offer a value for booleans, whose value is rarely given.
+/// Returns the option as a switch without a value, unless help texts show a value for it. Otherwise, completions and
+/// manual pages would offer a value for booleans, whose value is rarely given.
 fn as_switch(arg: &Arg) -> Arg {
     if value_name(arg).is_some() {
         return arg.clone();

@@ -33,8 +33,8 @@ const CODE_EXTENSIONS: [&str; 9] = ["bc", "co", "cubin", "elf", "fatbin", "hsaco
 /// own, because they would be hard to find and remove among other files.
 const OWN_DIRECTORY_ABOVE: usize = 10;
 
-/// The most bytes of the name of the input in the name of its directory. File systems allow 255 bytes, and `.extracted`
-/// follows.
+/// The name of a directory begins with at most this many bytes of the name of the input, and ends with `.extracted`.
+/// File systems allow 255 bytes.
 const OWN_DIRECTORY_NAME_MAX: usize = 240;
 
 /// Extract GPU code objects to files
@@ -232,7 +232,7 @@ impl ExtractOptions {
         }
     }
 
-    /// Says that `--output` names a directory, if it looks like the name of a file.
+    /// Prints a note if `--output`, which names a directory, looks like the name of a file with code.
     fn note_directory_named_like_file(&self, console: &Console) {
         let Some(output) = &self.output else { return };
         if self.dry_run {

@@ -55,7 +55,7 @@ pub(super) struct SizeOption {
     max_size: Option<u64>,
 }
 
-/// Parses a number of bytes, with its unit.
+/// Parses a number of bytes, which may have the suffix K, M or G.
 pub(super) fn parse_size(text: &str) -> Result<u64, &'static str> {
     values::size(text.as_bytes()).ok_or("expected a number of bytes, optionally with suffix K, M or G")
 }
@@ -99,7 +99,7 @@ impl SearchOptions {
         named.iter().flat_map(|path| self.files_at(path)).collect()
     }
 
-    /// Returns the file with this path or, for a directory, the files in it, and tells the progress bar of their sizes.
+    /// Returns the file with this path or, for a directory, the files in it, and adds their sizes to the progress bar.
     /// A directory that has only subdirectories is an error without `--recursive`: nothing in it would be searched.
     pub(super) fn files_at(&self, path: &Path) -> Vec<Result<WorkFile, Error>> {
         let mut files = Vec::new();
@@ -113,19 +113,19 @@ impl SearchOptions {
         } else {
             add_directory(path, 1, &mut files);
         }
-        expect(files.iter().flatten().map(|file| file.path.as_path()));
+        expect_bytes_of(files.iter().flatten().map(|file| file.path.as_path()));
         files
     }
 }
 
-/// Adds the sizes of files that will be read to the expected bytes. Does nothing if no progress is shown.
-fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
+/// Adds the sizes of files that will be read to the total of the progress bar. Does nothing if no progress is shown.
+fn expect_bytes_of<'f>(paths: impl Iterator<Item = &'f Path>) {
     if !progress::lock().is_on {
         return;
     }
     // The line is not locked while the sizes are looked up, because that may take long.
     let mut expected = 0_u64;
-    for path in files {
+    for path in paths {
         if let Ok(metadata) = path.metadata()
             && metadata.is_file()
         {
@@ -190,7 +190,7 @@ fn has_only_directories(path: &Path) -> bool {
 
 /// Returns whether several of the files are pipes. Several paths may name the same pipe, so only one of them may be
 /// read at a time. Every named path that is not a regular file counts as a pipe.
-pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
+pub(super) fn has_several_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     let mut pipes = 0;
     for file in files.iter().flatten() {
         if file.is_named() && !file.path.is_file() {
@@ -200,9 +200,9 @@ pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     pipes > 1
 }
 
-/// Works on files or pairs of files, on several threads unless they have to be read in turn, and passes the results to
-/// `take` in their order, each as soon as it is available. `work` reads an item, and `weight` estimates the memory that
-/// its result takes until its turn, in findings. See [`parallel::in_order`].
+/// Works on files or pairs of files, on several threads unless they must be read one after the other (`in_turn`).
+/// Passes the results to `take` in the order of the items, each as soon as it is available. `work` reads an item. A
+/// result that waits for its turn takes memory: `weight` estimates it, in findings. See [`parallel::in_order`].
 ///
 /// All items are read, whatever `take` does with the results: if printing fails because the reader has gone away, the
 /// problems of the other files are reported nevertheless.
@@ -224,11 +224,11 @@ pub(super) fn for_each<I: Send, T: Send>(
 /// Adds the files in a directory and in `depth - 1` levels of subdirectories: all levels if `depth` is `usize::MAX`.
 /// Files are sorted by name, so that the output is reproducible.
 fn add_directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>) {
-    let named: Arc<Path> = path.into();
+    let directory: Arc<Path> = path.into();
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {
         match entry {
             Ok(entry) if entry.file_type().is_file() => {
-                files.push(Ok(WorkFile { path: entry.into_path(), directory: Some(Arc::clone(&named)) }));
+                files.push(Ok(WorkFile { path: entry.into_path(), directory: Some(Arc::clone(&directory)) }));
             }
             Ok(_) => {}
             Err(error) => {

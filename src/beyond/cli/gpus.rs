@@ -33,10 +33,11 @@ impl Gpus {
         Ok(Self(devices))
     }
 
-    /// Warns of each GPU that is not in our tables. It may be newer than the tables, or a slip.
+    /// Warns of each GPU that is not in our tables, because it is newer or misspelled, and of GPUs of this machine that
+    /// are not known in full.
     pub(super) fn warn_of_unknown(devices: &[Device], console: &Console) {
-        let unknown = devices.iter().filter_map(suggest::unknown_gpu);
-        for warning in unknown.chain(suggest::unread_of_machine(devices)) {
+        let unknown = devices.iter().filter_map(suggest::warning_about_unknown);
+        for warning in unknown.chain(suggest::warnings_about_machine(devices)) {
             console.warning(&warning);
         }
     }
@@ -46,7 +47,7 @@ impl Gpus {
 fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
     let file = match fs::metadata(path) {
         Ok(file) => file,
-        // Without a dot or a slash, a misspelled name of a GPU is likelier than the path of a missing file.
+        // Without a dot or a slash, the text is rather a misspelled name of a GPU than the path of a missing file.
         Err(_) if !path.contains(['.', '/']) => bail!("{error}"),
         Err(reason) if reason.kind() == io::ErrorKind::NotFound => bail!("there is no such file, and {error}"),
         Err(reason) => bail!("{reason}, and {error}"),
@@ -61,8 +62,8 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
 }
 
-/// Returns those of some targets whose code the GPUs of this machine load. Returns none if nobody looks at the output: it
-/// may take a while to find the GPUs.
+/// Returns the targets whose code the GPUs of this machine load. Finding the GPUs may take a while, so the set is
+/// empty unless standard output is a terminal.
 pub(super) fn loaded_here<'t>(targets: impl Iterator<Item = &'t str>) -> BTreeSet<&'t str> {
     let codes: Vec<(&str, Code)> = targets.filter_map(|target| Some((target, Code::from_name(target)?))).collect();
     if codes.is_empty() || !io::stdout().is_terminal() {
@@ -116,9 +117,9 @@ pub(super) fn number_of(target: &str) -> &str {
 }
 
 /// Returns the short name of GPUs of one family, which are sorted by [`generation`]: `gfx1100…1103`, `sm_80,86,89`. A
-/// range includes all GPUs that are known between its ends; `mark` is written between the ends. Targets without a
+/// range includes all GPUs that are known between its ends; `range_mark` is written between the ends. Targets without a
 /// family are joined by commas.
-pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
+pub(super) fn label_of_family(targets: &[&str], range_mark: &str) -> String {
     let [first, ..] = targets else { return String::new() };
     let Some(family) = family_of(first) else {
         return targets.iter().map(|target| short_target(target)).collect::<Vec<_>>().join(",");
@@ -137,7 +138,7 @@ pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
         let length = length_of_run(rest, &known);
         match rest.get(length.saturating_sub(1)) {
             Some(last) if length >= RANGE_MIN => {
-                label.push_str(mark);
+                label.push_str(range_mark);
                 label.push_str(number_of(last));
                 rest = rest.get(length..).unwrap_or_default();
             }
@@ -178,8 +179,8 @@ fn description_within(description: &str, room: usize) -> &str {
 }
 
 /// Names products that run code for some targets, in at most `room` characters. If there is no room for all, each
-/// series, such as RTX, has up to the same number of products, and `mark` at the end says that there are more.
-pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> String {
+/// series, such as RTX, has up to the same number of products, and `more_mark` at the end says that there are more.
+pub(super) fn some_products_of(targets: &[&str], room: usize, more_mark: &str) -> String {
     // PTX and SPIR-V have a description in place of products.
     if let [target] = targets
         && let Some(description) = description_if_compiled(processor_in(target))
@@ -187,26 +188,26 @@ pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> Str
         return description_within(description, room).to_owned();
     }
     let products: Vec<Vec<&str>> = targets.iter().map(|target| runtime::products_of(target)).collect();
-    let number = products.iter().map(Vec::len).max().unwrap_or_default();
     // No series of a target has more products than the target has in total, so this takes all of them.
-    let all = ProductsBySeries::new(&products, number).names();
+    let most = products.iter().map(Vec::len).max().unwrap_or_default();
+    let all = ProductsBySeries::new(&products, most).names();
     if all.join(", ").len() <= room {
         return all.join(", ");
     }
-    // The most products of a series.
+    // If there is no room for all, a series has at most this many products.
     const SERIES_MAX: usize = 3;
     let mut names = Vec::new();
     for most in (1..=SERIES_MAX).rev() {
         names = ProductsBySeries::new(&products, most).names();
-        if names.join(", ").len() + ", ".len() + mark.len() <= room {
+        if names.join(", ").len() + ", ".len() + more_mark.len() <= room {
             break;
         }
     }
     // If one product of each series is too long, the last series are left out.
-    while names.len() > 1 && names.join(", ").len() + ", ".len() + mark.len() > room {
+    while names.len() > 1 && names.join(", ").len() + ", ".len() + more_mark.len() > room {
         names.pop();
     }
-    names.push(mark.to_owned());
+    names.push(more_mark.to_owned());
     names.join(", ")
 }
 
@@ -214,12 +215,12 @@ pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> Str
 struct ProductsBySeries<'p>(Vec<(&'p str, Vec<&'p str>)>);
 
 impl<'p> ProductsBySeries<'p> {
-    /// Takes at most `most` products of each series with each processor. An item of `products` has the names of all
-    /// products with one processor.
+    /// Takes at most `most` products of each series for each target. An item of `products` has the names of the
+    /// products that run code for one target.
     fn new(products: &[Vec<&'p str>], most: usize) -> Self {
         let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
         for names in products {
-            // The series of the products so far, once for each product.
+            // The series of each product that this target has in `all`.
             let mut series_so_far: Vec<&str> = Vec::new();
             for name in names {
                 let (series, model) = split_product(name);
@@ -243,7 +244,7 @@ impl<'p> ProductsBySeries<'p> {
     /// `RTX 4090, 4080`.
     fn names(&self) -> Vec<String> {
         let (mut names, mut whole_names) = (Vec::new(), BTreeSet::new());
-        let mut last = String::new();
+        let mut last_series = String::new();
         for (series, models) in &self.0 {
             for (index, model) in models.iter().enumerate() {
                 let name = format!("{series} {model}");
@@ -253,9 +254,9 @@ impl<'p> ProductsBySeries<'p> {
                 }
                 let (series, _) = split_product(name);
                 // Series that differ only in their brands have the same name here, which is written once.
-                let is_named = index == 0 && (series != last || series.is_empty());
+                let is_named = index == 0 && (series != last_series || series.is_empty());
                 names.push(if is_named { name.to_owned() } else { (*model).to_owned() });
-                last = series.to_owned();
+                last_series = series.to_owned();
             }
         }
         names
@@ -268,7 +269,7 @@ fn is_for_workstations(series: &str) -> bool {
     series == "RTX" || ["Quadro", "PRO", "Pro", "TITAN", "Jetson"].iter().any(|word| series.contains(word))
 }
 
-/// Returns the name of a product without a brand that goes without saying: `RTX 5090`, `RX 7900 XTX`, `MI300X`.
+/// Returns the name of a product without its brand, if the rest is clear: `RTX 5090`, `RX 7900 XTX`, `MI300X`.
 pub(super) fn without_brand(product: &str) -> &str {
     for brand in ["GeForce ", "Instinct ", "Tesla ", "Data Center GPU "] {
         if let Some(name) = product.strip_prefix(brand) {
@@ -295,8 +296,8 @@ fn split_product(name: &str) -> (&str, &str) {
     ("", name)
 }
 
-/// Returns a description of code that the driver compiles or links when it loads the code, or `None` for machine code.
-/// NVIDIA's suffix `a` means code for one version only, and `f` code for its family.
+/// Returns a description of code that the driver compiles or links when it loads the code, and of NVIDIA's bitcode.
+/// Returns `None` for machine code. NVIDIA's suffix `a` means code for one version only, and `f` code for its family.
 fn description_if_compiled(processor: &str) -> Option<&'static str> {
     if processor == "amdgcnspirv" {
         return Some("SPIR-V: any GPU of AMD, whose runtime compiles it");

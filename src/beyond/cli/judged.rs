@@ -11,8 +11,8 @@ use super::print::problem::Problem;
 /// The options of a subcommand that judges: where it searches, and whether it may have nothing to judge.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judgement {
-    /// Whether a directory is named, and its subdirectories are not searched.
-    is_flat: bool,
+    /// Whether the command line names a directory, and its subdirectories are not searched.
+    skips_subdirectories: bool,
     /// Whether `--deep` searches all bytes of each file.
     is_deep: bool,
     /// Whether the subcommand succeeds although it had nothing to judge.
@@ -26,12 +26,12 @@ impl Judgement {
         mut named: impl Iterator<Item = &'p PathBuf>,
         allows_none: bool,
     ) -> Self {
-        let is_flat = !search.recursive && named.any(|path| path.is_dir());
-        Self { is_flat, is_deep: search.deep, allows_none }
+        let skips_subdirectories = !search.recursive && named.any(|path| path.is_dir());
+        Self { skips_subdirectories, is_deep: search.deep, allows_none }
     }
 
-    /// Adds `error` to the problems, with a hint, unless something was judged. Adds nothing if `--allow-none` permits that,
-    /// or if there are problems already: they say why.
+    /// Adds `error` to the problems, with a hint, if nothing was judged. Adds nothing with `--allow-none`, or if there
+    /// are problems already: they say why nothing was judged.
     pub(super) fn add_error_if_not_judged(
         self,
         judged: Judged,
@@ -43,14 +43,15 @@ impl Judgement {
         }
     }
 
-    /// Returns the hint that names the options that may help.
+    /// Returns the hint: the options that may help.
     fn hint(self, judged: Judged) -> String {
         let mut ways = Vec::new();
         if judged == Judged::Elsewhere {
             ways.push("the device code is in kpack archives: name them too, or a directory that holds all with -r");
         }
-        // Code without the numbers of the conditions was found, so a wider search is not the way.
-        if self.is_flat && judged != Judged::Unrecorded {
+        // `Unrecorded` means that code was found, but without the numbers that the conditions need. A wider search would
+        // not help.
+        if self.skips_subdirectories && judged != Judged::Unrecorded {
             ways.push("-r also searches subdirectories");
         }
         if !self.is_deep && judged == Judged::Nothing {

@@ -12,7 +12,7 @@ use clap::builder::StyledStr;
 use clap::{Arg, Command, Parser};
 use clap_mangen::Man;
 
-use super::subcommand::{Catalogue, OptionsAboutAll, SHORT, Subcommand};
+use super::subcommand::{Catalogue, OFFLOAD_BUNDLE, OptionsAboutAll, Subcommand};
 use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::options::Tool;
 use crate::llvm::cli::print::console::Console;
@@ -29,7 +29,7 @@ impl OptionsAboutAll for ManOptions {
     fn run(&self, all: &Catalogue, _: &mut Console) -> anyhow::Result<ExitCode> {
         create_directory(&self.output)?;
         let own = all.subcommands.iter().copied().map(page_of_subcommand);
-        let pages = std::iter::once(page_of_short_name(all)).chain(own).chain(TOOLS.into_iter().map(page_of_tool));
+        let pages = std::iter::once(page_of_offload_bundle(all)).chain(own).chain(TOOLS.into_iter().map(page_of_tool));
         let pages: Vec<ManPage> = pages.collect();
         let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
         for page in &pages {
@@ -41,7 +41,7 @@ impl OptionsAboutAll for ManOptions {
     }
 }
 
-/// The examples of the page of the short name, in the form of the help texts.
+/// The examples on the page of `offload-bundle`, in the form of the help texts.
 const EXAMPLES: &str = "Examples:
   Which GPUs does a wheel run on?
     offload-bundle inspect torch.whl
@@ -55,25 +55,29 @@ const EXAMPLES: &str = "Examples:
     offload-bundle kernels libfoo.so --fail-on spill
 ";
 
-/// Returns the page of `offload-bundle`, which lists the subcommands. It has no own options.
-fn page_of_short_name(all: &Catalogue) -> ManPage {
+/// Returns the page of `offload-bundle`, which lists the subcommands. Without a subcommand, this name has no options.
+fn page_of_offload_bundle(all: &Catalogue) -> ManPage {
     let mut list = String::new();
     for (name, about) in all.abouts() {
         list.push_str(&format!("  {name}  {about}\n"));
     }
     let about = text_of(all.command().get_about());
     let word = Arg::new("subcommand").value_name("SUBCOMMAND").help("Subcommand, each with a page of its own");
-    let command = Command::new(SHORT).about(about).version(env!("CARGO_PKG_VERSION")).arg(word);
+    let command = Command::new(OFFLOAD_BUNDLE).about(about).version(env!("CARGO_PKG_VERSION")).arg(word);
     ManPage {
-        name: SHORT.to_owned(),
+        name: OFFLOAD_BUNDLE.to_owned(),
         command: command.after_long_help(format!("Subcommands:\n{list}\n{EXAMPLES}")),
-        typed: SHORT.to_owned(),
+        typed: OFFLOAD_BUNDLE.to_owned(),
     }
 }
 
 fn page_of_subcommand(subcommand: Subcommand) -> ManPage {
-    let name = format!("{SHORT}-{}", subcommand.name);
-    ManPage { name, command: subcommand.command_named(SHORT), typed: format!("{SHORT} {}", subcommand.name) }
+    let name = format!("{OFFLOAD_BUNDLE}-{}", subcommand.name);
+    ManPage {
+        name,
+        command: subcommand.command_named(OFFLOAD_BUNDLE),
+        typed: format!("{OFFLOAD_BUNDLE} {}", subcommand.name),
+    }
 }
 
 /// Returns the manual page of one of LLVM's tools, with the options that LLVM's help lists, `--help` and `--version`
@@ -112,10 +116,10 @@ impl ManPage {
             self.command.clone().disable_help_subcommand(true).bin_name(&self.typed).display_name(&self.name);
         // `clap_mangen` leaves out the text of options that the short help leaves out.
         command = command.mut_args(|option| option.hide_short_help(false));
-        // Without this, every option would be in the synopsis.
+        // Without this usage, the synopsis would list every option.
         let usage = command.render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ").to_owned();
-        let source = format!("{SHORT} {}", env!("CARGO_PKG_VERSION"));
+        let source = format!("{OFFLOAD_BUNDLE} {}", env!("CARGO_PKG_VERSION"));
         // In roff, `\&` is an empty argument. The date is left out, and so is the centre of the header, since long
         // titles leave no room for it.
         let title = self.name.to_uppercase().replace('-', "\\-");

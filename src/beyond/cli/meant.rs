@@ -5,9 +5,9 @@ use crate::beyond::products::{all, other_names, plain};
 /// The least length of a name that may have a wrong letter.
 const MISSPELLED_MIN: usize = 4;
 
-/// Returns the products that an incomplete or misspelled name may mean, each with its processors, the older generations of
-/// each vendor first: MI300X and MI300A for `MI300`, RTX 5090 for `5090`. If no name has the typed part, those with one
-/// wrong letter: MI300X for `NI300X`.
+/// Returns the products that an incomplete or misspelled name may mean, each with its processors, the older generations
+/// of each vendor first. These are the products whose names contain the typed part: MI300X and MI300A for `MI300`, RTX
+/// 5090 for `5090`. If there are none, they are the products whose names differ in one letter: MI300X for `NI300X`.
 pub(super) fn meant(typed: &str) -> Vec<(String, &'static str)> {
     let part = plain(typed);
     let products = || all().flat_map(|(processor, names)| names.iter().map(move |name| (processor.to_owned(), *name)));
@@ -17,11 +17,11 @@ pub(super) fn meant(typed: &str) -> Vec<(String, &'static str)> {
     if !found.is_empty() || part.len() < MISSPELLED_MIN {
         return found;
     }
-    let whole = letters_and_digits(typed);
+    let whole_name = letters_and_digits(typed);
     let others = other_names().map(|(name, processors)| (processors.join(", "), name));
-    // The wrong letter may be in a word that does not count, such as Radeon.
+    // `plain` leaves out words such as Radeon, which may have the wrong letter. So whole names are compared too.
     let is_near = |name: &str| {
-        has_one_wrong_letter(&part, &plain(name)) || has_one_wrong_letter(&whole, &letters_and_digits(name))
+        has_one_wrong_letter(&part, &plain(name)) || has_one_wrong_letter(&whole_name, &letters_and_digits(name))
     };
     products().chain(others).filter(|(_, name)| is_near(name)).collect()
 }
@@ -39,8 +39,8 @@ fn digits(name: &str) -> String {
     name.chars().filter(char::is_ascii_digit).collect()
 }
 
-/// Whether `name` contains `part` without cutting a number. Only the first occurrence counts: it must not begin inside
-/// of a number, and no digit may follow it. So `50` does not mean RTX 5090.
+/// Returns whether `name` contains `part` without cutting a number. Only the first occurrence counts: it must not begin
+/// inside of a number, and no digit may follow it. So `50` does not mean RTX 5090.
 fn has_part(name: &str, part: &str) -> bool {
     let Some((before, after)) = name.split_once(part) else { return false };
     let begins_inside_number =

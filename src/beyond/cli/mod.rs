@@ -32,7 +32,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use catalogue::CATALOGUE;
-use subcommand::{SHORT, Subcommand, USAGE};
+use subcommand::{OFFLOAD_BUNDLE, Subcommand, USAGE_STATUS};
 
 use self::print::progress;
 use crate::base::display::printable;
@@ -43,11 +43,11 @@ use crate::llvm::cli::program::Program;
 use crate::llvm::cli::{Additions, finish, without_subcommand};
 
 /// The name of LLVM's bundler.
-pub(crate) const PROGRAM: &str = "clang-offload-bundler";
+pub(crate) const BUNDLER: &str = "clang-offload-bundler";
 
 /// The hooks that the command lines of LLVM's tools call for our subcommands, hints and URIs.
 pub(crate) const ADDITIONS: &Additions = &Additions {
-    run: run_own,
+    run: run_if_ours,
     subcommands: || CATALOGUE.abouts().collect(),
     hint: |program, words| CATALOGUE.hint(program, words),
     read_uri: |uri, file, limits, take| take(uri.resolve(file, limits)?.as_slice()),
@@ -55,22 +55,22 @@ pub(crate) const ADDITIONS: &Additions = &Additions {
 
 /// Runs a command line that begins with one of our subcommands, and every command line of `offload-bundle`. Returns
 /// `None` for all other command lines: LLVM's tools read them.
-fn run_own(argv: &[OsString]) -> Option<ExitCode> {
+fn run_if_ours(argv: &[OsString]) -> Option<ExitCode> {
     if let Some(word) = argv.get(1)
         && let Some(subcommand) = CATALOGUE.find(word)
     {
         return Some(run_subcommand(subcommand, argv.to_vec()));
     }
     if let Some(typed) = argv.first()
-        && Program::new(typed).is_called(SHORT)
+        && Program::new(typed).is_called(OFFLOAD_BUNDLE)
     {
-        return Some(run_short(argv));
+        return Some(run_offload_bundle(argv));
     }
     None
 }
 
 impl Program<'_> {
-    /// Whether this is the name, with the ending that programs have on this system or without it.
+    /// Returns whether the program has this name, with the system's extension of executables or without it.
     fn is_called(&self, name: &str) -> bool {
         self.name.strip_suffix(EXE_SUFFIX.as_bytes()).unwrap_or(self.name) == name.as_bytes()
     }
@@ -93,43 +93,44 @@ fn run_subcommand(subcommand: Subcommand, argv: Vec<OsString>) -> ExitCode {
 
 /// Runs a command line of `offload-bundle` that has no subcommand: prints the help or the version, or refuses the
 /// words. LLVM's options belong to `clang-offload-bundler`.
-fn run_short(argv: &[OsString]) -> ExitCode {
+fn run_offload_bundle(argv: &[OsString]) -> ExitCode {
     let words = argv.get(1..).unwrap_or_default();
+    // Without words, the help is printed.
     let word = match words.first() {
         Some(word) => word.to_string_lossy(),
         None => "--help".into(),
     };
     match word.as_ref() {
-        "--help" | "-h" => return print(&overview::overview(SHORT), b"", 0),
+        "--help" | "-h" => return print(&overview::overview(OFFLOAD_BUNDLE), b"", 0),
         "--version" | "-V" => {
-            return print(format!("{SHORT} {}\n", env!("CARGO_PKG_VERSION")).as_bytes(), b"", 0);
+            return print(format!("{OFFLOAD_BUNDLE} {}\n", env!("CARGO_PKG_VERSION")).as_bytes(), b"", 0);
         }
         _ => {}
     }
-    let console = Console::new(SHORT.as_ref());
+    let console = Console::new(OFFLOAD_BUNDLE.as_ref());
     console.error(&format!("'{word}' is not a subcommand"), None);
-    let hint = match CATALOGUE.hint(SHORT.as_ref(), words) {
-        _ if words.first().is_some_and(|word| Path::new(word).exists()) => {
-            format!("did you mean '{SHORT} inspect {}'?", printable(&word))
-        }
-        Some(hint) => hint,
-        None => format!("LLVM's options belong to the name {PROGRAM}: type '{PROGRAM} {word} ...', or '{SHORT} help'"),
+    let hint = if words.first().is_some_and(|word| Path::new(word).exists()) {
+        format!("did you mean '{OFFLOAD_BUNDLE} inspect {}'?", printable(&word))
+    } else if let Some(hint) = CATALOGUE.hint(OFFLOAD_BUNDLE.as_ref(), words) {
+        hint
+    } else {
+        format!("LLVM's options belong to the name {BUNDLER}: type '{BUNDLER} {word} ...', or '{OFFLOAD_BUNDLE} help'")
     };
     console.hint(&hint);
-    ExitCode::from(USAGE)
+    ExitCode::from(USAGE_STATUS)
 }
 
 /// Returns a way to fix an error, in terms of the command line, or `None` if the error says enough.
 fn hint_for_error(error: &Error) -> Option<String> {
-    const ALL: &str = "write all of them into a directory with -o DIR";
+    const WRITE_ALL: &str = "write all of them into a directory with -o DIR";
     if let Some(hint) = error.hint() {
         return Some(hint.to_owned());
     }
     match error.kind() {
         // `sole_match` returns an ID that selects one of the matches alone, or `None` if there is no such ID.
         ErrorKind::Ambiguous => Some(match error.sole_match() {
-            Some(id) => format!("choose one, such as --exact --target='{id}' with no other --target, or {ALL}"),
-            None => ALL.to_owned(),
+            Some(id) => format!("choose one, such as --exact --target='{id}' with no other --target, or {WRITE_ALL}"),
+            None => WRITE_ALL.to_owned(),
         }),
         ErrorKind::Io if error.io_error()?.kind() == io::ErrorKind::NotFound => {
             let parent = error.file()?.parent()?;
@@ -139,6 +140,6 @@ fn hint_for_error(error: &Error) -> Option<String> {
             }
             Some(format!("the directory '{}' does not exist", parent.display()))
         }
-        _ => suggest::for_no_match(error),
+        _ => suggest::hint_for_no_match(error),
     }
 }

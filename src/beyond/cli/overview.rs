@@ -7,8 +7,8 @@ use clap::builder::PossibleValuesParser;
 
 use super::catalogue::CATALOGUE;
 use super::print::out::own_text_to_stdout;
-use super::subcommand::{self, Group, Options, SHORT, about};
-use crate::beyond::cli::PROGRAM;
+use super::subcommand::{self, Group, OFFLOAD_BUNDLE, Options, about};
+use crate::beyond::cli::BUNDLER;
 use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::help;
 use crate::llvm::cli::options::HelpStyle;
@@ -39,13 +39,14 @@ impl Options for HelpOptions {
 fn help_of(name: &str, program: &str) -> Vec<u8> {
     if let Some(tool) = TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
         let name = format!("{program} {name}");
-        // LLVM's tools have no subcommands under these names.
         let style = HelpStyle { by_category: true, hidden: false };
-        return help::text(&tool.command(), &[], name.as_bytes(), style);
+        // A tool that runs as a subcommand has no subcommands itself.
+        let subcommands = &[];
+        return help::text(&tool.command(), subcommands, name.as_bytes(), style);
     }
-    let Some(own) = CATALOGUE.find(name.as_ref()) else { return Vec::new() };
+    let Some(subcommand) = CATALOGUE.find(name.as_ref()) else { return Vec::new() };
     // clap answers `--help` with an error that holds the text.
-    match own.command_with_help(program).try_get_matches_from(["", "--help"]) {
+    match subcommand.command_with_help(program).try_get_matches_from(["", "--help"]) {
         Ok(_) => Vec::new(),
         Err(help) => help.render().to_string().into_bytes(),
     }
@@ -53,16 +54,16 @@ fn help_of(name: &str, program: &str) -> Vec<u8> {
 
 /// Returns the help of the executable that runs as `program`: its usage, and the subcommands by their use.
 pub(super) fn overview(program: &str) -> Vec<u8> {
-    // The short name has none of LLVM's options, so the help names the program that has them.
+    // `offload-bundle` has none of LLVM's options, so the help names the program that has them.
     let subcommands = format!("{program} <SUBCOMMAND> ...");
     let (usage, bundler) = match program {
-        SHORT => (subcommands, PROGRAM),
+        OFFLOAD_BUNDLE => (subcommands, BUNDLER),
         _ => (format!("{program} [OPTIONS]\n       {subcommands}"), program),
     };
     let mut text = format!("Bundle, unbundle, inspect and check GPU code objects\n\nUsage: {usage}\n");
     for (group, title) in Group::TITLES {
-        let own = CATALOGUE.subcommands.iter().filter(|own| own.group == group);
-        add_list(&mut text, title, own.map(|own| (own.name, about(&own.command()))));
+        let ours = CATALOGUE.subcommands.iter().filter(|ours| ours.group == group);
+        add_list(&mut text, title, ours.map(|ours| (ours.name, about(&ours.command()))));
     }
     let tools = TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command()))));
     add_list(&mut text, "LLVM's other tools", tools);
@@ -77,7 +78,7 @@ pub(super) fn overview(program: &str) -> Vec<u8> {
 fn add_list<'n>(text: &mut String, title: &str, subcommands: impl Iterator<Item = (&'n str, String)>) {
     text.push_str(&format!("\n{title}:\n"));
     for (name, about) in subcommands {
-        // As wide as the longest name.
+        // The longest name, `extract-bundle-entry`, has 20 characters.
         text.push_str(&format!("  {name:20}  {about}\n"));
     }
 }

@@ -13,17 +13,17 @@ use super::kernels::demangle::Demangler;
 use super::subcommand::heading;
 use super::suggest;
 
-/// How patterns match targets.
+/// The part of the long help that says how patterns match targets.
 pub(super) const MATCHING: &str = "A target ID matches all code objects that can run on it: gfx90a:xnack+ also matches gfx90a, which \
     runs with any xnack setting. Without features, it matches every code object for that processor. The name of a product (MI300X, RTX 5090) \
     means its processor, and native the GPUs of this machine. As for `verify --expect`, sm_90+ptx means sm_90 and its PTX, compute_90, and ptx means PTX of any version.";
 
-/// The patterns that an item of a comma list means: `sm_90+ptx` means `sm_90` and `compute_90`. A name of its own,
-/// because `clap` reads `Vec<Vec<Pattern>>` in another way.
+/// The patterns that an item of a comma list means: `sm_90+ptx` means `sm_90` and `compute_90`. The type has a name,
+/// because `clap` would read `Vec<Vec<Pattern>>` as values grouped by occurrence of the option.
 pub(super) type Patterns = Vec<Pattern>;
 
-/// Parses an item of a comma list: a pattern, or the name of a product or series. `+ptx` after it adds a second pattern,
-/// for the PTX of the same version.
+/// Parses an item of a comma list: a pattern, or the name of a product or series. `+ptx` after it adds a second
+/// pattern, for the PTX of the same version.
 pub(super) fn parse(text: &str) -> Result<Patterns, String> {
     let text = text.trim();
     if text.is_empty() {
@@ -48,13 +48,13 @@ pub(super) fn parse(text: &str) -> Result<Patterns, String> {
 /// The short help of an option `--target`.
 pub(super) const TARGETS: &str = "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list";
 
-/// Returns the help of an option `--target` that limits the things that a subcommand lists or compares. It says, for
-/// example, that only `kernels` for such a target are `listed`.
-pub(super) fn targets(things: &str, done: &str) -> String {
+/// Returns the long help of an option `--target`. `things` are the things that the subcommand lists or compares, such
+/// as `kernels`, and `participle` says so, such as `listed`.
+pub(super) fn targets(things: &str, participle: &str) -> String {
     format!(
         "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? and [...], in \
          a comma list. May be repeated. Each must match something; only {things} for a target that matches any of them are \
-         {done}. {MATCHING}"
+         {participle}. {MATCHING}"
     )
 }
 
@@ -78,8 +78,9 @@ impl ExactOption {
     }
 }
 
-/// Fails if a part of the selection matches nothing in any of the files, unless that is allowed or no code could be
-/// read. `seen` has the code objects of the files.
+/// Fails if a part of the selection matches nothing in any of the files, unless that is allowed. Does not fail either
+/// if the files have problems and no code at all was found: the problems may be the reason. `seen` has the code objects
+/// of the files.
 pub(super) fn ensure_match(
     allow_none: bool,
     seen: &Seen,
@@ -95,13 +96,13 @@ pub(super) fn ensure_match(
     picked.ensure_all_match(files)
 }
 
-/// How the options that take the name of a kernel read it.
+/// The part of the long help that says how options read the name of a kernel.
 pub(super) const KERNEL_NAME: &str = "A NAME is a part of the name of a kernel, mangled or not, and its white space is ignored. With the \
     wildcards * ? and [...], it must match the whole name, unless the name of a kernel in the file contains it as it stands. \
     =NAME means only the kernel of exactly this name.";
 
-/// Returns the value of an option that takes the name of a kernel, as it was typed. A value without a name, such as
-/// `=`, is an error. [`typed_kernels`] reads the values later, because they belong together.
+/// Checks the value of an option that takes the name of a kernel, and returns it as typed. A value without a name, such
+/// as `=`, is an error. [`typed_kernels`] reads the values later, all of them together.
 pub(super) fn check_kernel_name(text: &str) -> Result<String, String> {
     if plain(text.strip_prefix(EXACT).unwrap_or(text)).is_empty() {
         return Err("a name is missing".to_owned());

@@ -20,12 +20,11 @@ use super::patterns::{self, ExactOption, Patterns};
 use super::print::units::{bytes, count};
 use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::values;
 
 /// The compression method.
 const METHOD: Method = Method::Zstd;
 
-/// The heading of the options that compress.
+/// The heading of the options about compression in the help.
 const COMPRESSION: &str = "Compression options";
 
 const PATTERNS: &str =
@@ -58,12 +57,6 @@ pub(super) struct RecompressOptions {
     /// zstd compression level (default: 3); LZ4 in CUDA fatbins has none.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_level, help_heading = COMPRESSION)]
     level: Option<i32>,
-    /// Largest zstd window of bundles as a power of two, 10 to 31.
-    #[arg(
-        long, value_name = "LOG", value_parser = parse_window, help_heading = COMPRESSION,
-        long_help = "Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins."
-    )]
-    window: Option<u32>,
     /// Compression in CUDA fatbins: lz4, or zstd for CUDA 12.4 and later.
     #[arg(
         long, value_name = "METHOD", help_heading = COMPRESSION, hide_possible_values = true,
@@ -74,7 +67,7 @@ pub(super) struct RecompressOptions {
     /// Write plain bundles, and plain cubins in CUDA fatbins.
     #[arg(
         help_heading = COMPRESSION,
-        long, conflicts_with_all = ["level", "window", "cuda_method"],
+        long, conflicts_with_all = ["level", "cuda_method"],
         long_help = "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier \
             `recompress` of plain bundles that dropped nothing: an ELF or PE file that no other tool has changed since is restored byte \
             for byte, and so is a file of bundles that are aligned as compilers align them, to a power of two up to 4096."
@@ -205,7 +198,7 @@ impl RecompressOptions {
         // Code that stays although its GPU was left out.
         notes.extend(result.elsewhere.iter().map(|code| format!("note: {code}")));
         if !result.left.is_empty() {
-            notes.push(left_note(&result.left));
+            notes.push(remaining_note(&result.left));
         }
         // With --none, nobody expects compression.
         if result.uncompressed > 0 && self.compression().is_some() {
@@ -232,19 +225,16 @@ impl RecompressOptions {
         }
         let mut compression = Compression::with_method(METHOD);
         compression.level = self.level.unwrap_or(compression.level);
-        compression.window_log_max = self.window.unwrap_or(compression.window_log_max);
         Some(compression)
     }
 }
 
 /// Parses the value of `--level`.
 fn parse_level(text: &str) -> anyhow::Result<i32> {
-    values::level(METHOD, "it", text.parse()?)
-}
-
-/// Parses the value of `--window`.
-fn parse_window(text: &str) -> anyhow::Result<u32> {
-    values::window("it", text.parse()?)
+    let (levels, level) = (METHOD.levels(), text.parse()?);
+    let (least, most) = (levels.start(), levels.end());
+    ensure!(levels.contains(&level), "it must be from {least} to {most} for {}, not {level}", METHOD.name());
+    Ok(level)
 }
 
 /// Parses the value of `--local-version`.
@@ -271,7 +261,7 @@ fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     Ok(names)
 }
 
-/// Returns a line for each GPU whose code objects were left out, and a line with the number of further GPUs.
+/// Returns a line for each target whose code objects were left out, and a line with the number of further targets.
 fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     const LINES_MAX: usize = 40;
     let mut lines = Vec::new();
@@ -286,12 +276,12 @@ fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     lines
 }
 
-/// Returns the note about code that stays in the file, although its GPUs were left out. `left` has this code by the
-/// kind of data that holds it, such as "Intel's SYCL images".
-fn left_note(left: &BTreeMap<String, RemovedCode>) -> String {
-    let code_objects = count(left.values().map(|left| left.code_objects).sum(), "code object", "code objects");
-    let size = bytes(left.values().map(|left| left.size).fold(0, u64::saturating_add));
-    let holders: Vec<&str> = left.keys().map(String::as_str).collect();
+/// Returns the note about code that stays in the file, although its GPUs were left out. `remaining` has this code by
+/// the kind of data that holds it, such as "Intel's SYCL images".
+fn remaining_note(remaining: &BTreeMap<String, RemovedCode>) -> String {
+    let code_objects = count(remaining.values().map(|code| code.code_objects).sum(), "code object", "code objects");
+    let size = bytes(remaining.values().map(|code| code.size).fold(0, u64::saturating_add));
+    let holders: Vec<&str> = remaining.keys().map(String::as_str).collect();
     format!(
         "note: the file still has {code_objects} of {size} for targets that were left out: recompress does not change {}",
         holders.join(", ")
@@ -317,11 +307,11 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
 /// earlier job made shorter, and that get their old length back only if no other tool has rewritten them.
 fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
-    // Holes stay in files that were written. Other files were not written: they would have become no shorter, and would
-    // only have got a hole.
-    for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
+    // `holes_left` are the holes in files that were written. The files in `stayed` were not written: they would have got
+    // a hole, and would not have become shorter.
+    for (holes, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
         let mut by_reason: BTreeMap<HoleReason, (u64, Vec<&str>)> = BTreeMap::new();
-        for hole in left {
+        for hole in holes {
             let (size, places) = by_reason.entry(hole.reason).or_default();
             *size = size.saturating_add(hole.size);
             places.push(&hole.place);

@@ -100,8 +100,9 @@ impl Options for ReplaceOptions {
 }
 
 impl ReplaceOptions {
-    /// Returns the name of the file that is written. `with_code` is the file with the code object: for a
-    /// thin archive, the file of a member. Returns `None` for standard output, and if a URI was typed, which names it.
+    /// Returns the name of the file that is written, for the message. `with_code` is the file with the code object: for
+    /// a thin archive, the file of a member. Returns `None` for standard output, and if the user typed a URI, which
+    /// names the file.
     fn written_file(&self, with_code: &Path) -> anyhow::Result<Option<String>> {
         let typed = Path::new(&self.place);
         let written = match &self.output {
@@ -114,7 +115,7 @@ impl ReplaceOptions {
         Ok(Some(written.to_string_lossy().into_owned()))
     }
 
-    /// Returns the URI of the code object: as typed, or of the only one in the file that is selected.
+    /// Returns the URI of the code object: as typed, or of the only selected code object in the file.
     fn uri(&self, console: &mut Console) -> anyhow::Result<Uri> {
         if has_scheme(&self.place) {
             return Ok(Uri::parse(&self.place)?);
@@ -122,7 +123,7 @@ impl ReplaceOptions {
         let file = Path::new(&self.place);
         let found = self.find(file, console)?;
         let [code_object] = found.as_slice() else {
-            return Err(several_match(file, &found)?.into());
+            return Err(not_one_match(file, &found)?.into());
         };
         let Some(uri) = code_object.code_object.uri()? else {
             let reason = format!(
@@ -146,16 +147,17 @@ impl ReplaceOptions {
         let found = extract.run(&mut |event| console.event_of_job(event));
         match found {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                // The first search has printed its events, so those of the second one are dropped.
                 extract.scan.deep = true;
-                // The first error has the names of code objects that are found without a deep search.
+                // The first search has printed its events and problems already. If the deep search fails too, the first
+                // error is returned: it has the names of the code objects that are found without a deep search.
                 Ok(extract.run(&mut |_| {}).map_err(|_| error)?)
             }
             found => Ok(found?),
         }
     }
 
-    /// Replaces the code object at `uri` by the content. Writes the file of the code object itself without `--output`.
+    /// Replaces the code object at `uri` by the content of NEW. Without `--output`, the file with the code object is
+    /// written.
     fn replace(&self, uri: Uri, console: &mut Console) -> anyhow::Result<Replaced> {
         let mut replace = Replace::new(uri, &self.content);
         (replace.limits, replace.force) = (self.size.limits(), self.force);
@@ -174,8 +176,8 @@ fn is_invalid_uri(error: &anyhow::Error) -> bool {
     }
 }
 
-/// Returns the error that several code objects match, with the URI of each.
-fn several_match(file: &Path, found: &[Extracted]) -> anyhow::Result<Error> {
+/// Returns the error that several code objects match, or none, with the URI of each match.
+fn not_one_match(file: &Path, found: &[Extracted]) -> anyhow::Result<Error> {
     let mut places = Vec::new();
     for Extracted { code_object, .. } in found {
         match code_object.uri()? {
@@ -190,7 +192,7 @@ fn several_match(file: &Path, found: &[Extracted]) -> anyhow::Result<Error> {
     Ok(Error::refused(ErrorKind::Ambiguous, file, None, reason).with_hint(hint))
 }
 
-/// Returns the sizes before and after, and the way in which the code object was written.
+/// Returns the message about success: the sizes before and after, and how the code object was written.
 fn result_text(replaced: Replaced) -> String {
     let how = if replaced.is_in_place {
         "in place"

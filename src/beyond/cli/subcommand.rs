@@ -1,4 +1,4 @@
-//! The subcommands that LLVM's tools do not have. Their command lines are plain `clap`.
+//! The definition, the parsing and the help of our subcommands. Their command lines are plain `clap`.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use crate::base::display::{is_shown, printable};
 use crate::base::error::Error;
 use crate::base::io::sys;
 use crate::base::threads;
-use crate::beyond::cli::PROGRAM;
+use crate::beyond::cli::BUNDLER;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
@@ -22,10 +22,9 @@ use super::suggest;
 use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::program::Program;
-use crate::llvm::cli::suggest::is_slip;
 
 /// The name of the executable that has subcommands only, and none of LLVM's options.
-pub(super) const SHORT: &str = "offload-bundle";
+pub(super) const OFFLOAD_BUNDLE: &str = "offload-bundle";
 
 /// The options of a subcommand.
 pub(super) trait Options: Parser {
@@ -58,7 +57,7 @@ pub(super) mod heading {
     pub(in super::super) const COMMON: &str = "Common options";
 }
 
-/// The options that all or most subcommands have, by their fields. They come last in the help.
+/// The options that all or most subcommands have, by the names of their fields. They come last in the help.
 const COMMON_OPTIONS: [&str; 5] = ["max_size", "threads", "color", "message_format", "quiet"];
 
 // The options of every subcommand. As a documentation comment, it would replace their descriptions.
@@ -76,14 +75,14 @@ struct CommonOptions {
     quiet: bool,
 }
 
-/// What a subcommand is used for.
+/// The group of subcommands in the help, by their use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     Look,
     Check,
     Change,
-    /// It is about the executable itself.
-    Own,
+    /// Help, manual pages and completions of the program itself.
+    Program,
 }
 
 impl Group {
@@ -92,7 +91,7 @@ impl Group {
         (Self::Look, "See what is in files"),
         (Self::Check, "Check and compare"),
         (Self::Change, "Write smaller or changed files"),
-        (Self::Own, "About this program"),
+        (Self::Program, "About this program"),
     ];
 }
 
@@ -102,7 +101,7 @@ pub(super) struct Subcommand {
     /// The first word, which selects it.
     pub(super) name: &'static str,
     pub(super) group: Group,
-    /// The description and, from the examples on, the text after the options. The help has only the first paragraph of
+    /// The description and, from `Examples:` on, the text after the options. The help has only the first paragraph of
     /// the description; the manual page has all of it.
     texts: &'static str,
     command: fn() -> Command,
@@ -128,19 +127,19 @@ impl Catalogue {
 
     /// Every first word that selects a subcommand or one of LLVM's tools.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
-        let own = self.subcommands.iter().map(|subcommand| subcommand.name);
-        own.chain(TOOLS.into_iter().filter_map(|tool| tool.subcommand))
+        let ours = self.subcommands.iter().map(|subcommand| subcommand.name);
+        ours.chain(TOOLS.into_iter().filter_map(|tool| tool.subcommand))
     }
 
     /// All subcommands, each with its description in one line.
     pub(super) fn abouts(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let own = self.subcommands.iter().map(|own| (own.name, about(&own.command())));
-        own.chain(TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
+        let ours = self.subcommands.iter().map(|ours| (ours.name, about(&ours.command())));
+        ours.chain(TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
     }
 
     /// Returns one `clap` command with our own subcommands, for manual pages and completions.
     pub(super) fn command(&self) -> Command {
-        Command::new(PROGRAM)
+        Command::new(BUNDLER)
             .about("Bundle, unbundle, inspect and check GPU code objects")
             .version(env!("CARGO_PKG_VERSION"))
             .disable_help_subcommand(true)
@@ -148,7 +147,7 @@ impl Catalogue {
     }
 
     /// Returns the hint that names the subcommands, for a command line that LLVM's tool refuses and that only a person
-    /// types. Such a command line is empty, is only `-h`, or begins with a word that is neither a subcommand nor an
+    /// types. A person types an empty command line, only `-h`, or a first word that is neither a subcommand nor an
     /// option. Returns `None` for all other command lines: a compiler may have passed them, and the messages stay
     /// LLVM's. `program` is the name that was typed.
     pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
@@ -162,17 +161,17 @@ impl Catalogue {
                 _ => suggest::nearest_subcommand(word, self.names()),
             },
         };
-        let meant = match nearest {
+        let suggestion = match nearest {
             Some(name) => format!("did you mean '{name}'? "),
             None => String::new(),
         };
         let program = match Program::new(program).name {
             // A program can be started without a name for itself.
-            b"" => PROGRAM.into(),
+            b"" => BUNDLER.into(),
             name => String::from_utf8_lossy(name),
         };
         let names = self.names().collect::<Vec<_>>().join(", ");
-        Some(format!("{meant}'{program} help' explains the subcommands: {names}"))
+        Some(format!("{suggestion}'{program} help' explains the subcommands: {names}"))
     }
 }
 
@@ -190,15 +189,15 @@ impl Subcommand {
     /// Returns the description, and the text after the options, which begins with the examples. Without examples, all
     /// of the text follows the options.
     fn split_texts(self) -> (&'static str, &'static str) {
-        let (description, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
-        (description.trim_end(), after.trim_end())
+        let (description, text_after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
+        (description.trim_end(), text_after.trim_end())
     }
 
     /// Returns the definition of the command line for `clap`, with the whole description and the options that every
     /// subcommand has.
     pub(super) fn command(self) -> Command {
-        let (description, after) = self.split_texts();
-        let command = CommonOptions::augment_args((self.command)()).name(self.name).after_long_help(after);
+        let (description, text_after) = self.split_texts();
+        let command = CommonOptions::augment_args((self.command)()).name(self.name).after_long_help(text_after);
         let command = with_common_options_last(command);
         if description.is_empty() { command } else { command.long_about(unwrapped(description)) }
     }
@@ -209,29 +208,29 @@ impl Subcommand {
         let command = self.command();
         let examples = command.get_after_long_help().map(StyledStr::to_string).unwrap_or_default();
         let command = command.bin_name(&name).display_name(name).version(env!("CARGO_PKG_VERSION"));
-        command.after_long_help(examples.replace(PROGRAM, program))
+        command.after_long_help(examples.replace(BUNDLER, program))
     }
 
-    /// Returns the definition for command lines and their help. `-h` has one line for each option, and none of the texts
-    /// after them. `--help` is shorter than the manual page: it has only the first paragraph of the description, and
-    /// leaves out the sections of [`MANUAL_SECTIONS`].
+    /// Returns the definition for command lines and their help. `-h` has one line for each option, and none of the
+    /// texts after them. `--help` is shorter than the manual page: it has only the first paragraph of the description,
+    /// and leaves out the sections of [`MANUAL_SECTIONS`].
     pub(super) fn command_with_help(self, program: &str) -> Command {
         let mut command = self.command_named(program).disable_help_flag(true).disable_version_flag(true);
         command = command.after_help(format!("More, with examples: `{program} {} --help`", self.name));
         let (description, _) = self.split_texts();
-        let all_after = command.get_after_long_help().map(StyledStr::to_string).unwrap_or_default();
-        let mut after = without_manual_sections(&all_after);
+        let whole_text_after = command.get_after_long_help().map(StyledStr::to_string).unwrap_or_default();
+        let mut text_after = without_manual_sections(&whole_text_after);
         // If the help leaves out a part of the texts, it names the manual page, which has all of them.
         let mut paragraphs = description.split("\n\n");
         let first = paragraphs.next().unwrap_or_default();
-        if paragraphs.next().is_some() || after != all_after {
-            after.push_str(&format!(
-                "\n\nManual page:\n  man {SHORT}-{}\n  (`{program} man -o DIR` writes all pages)",
+        if paragraphs.next().is_some() || text_after != whole_text_after {
+            text_after.push_str(&format!(
+                "\n\nManual page:\n  man {OFFLOAD_BUNDLE}-{}\n  (`{program} man -o DIR` writes all pages)",
                 self.name
             ));
-            command = command.long_about(unwrapped(first)).after_long_help(after);
+            command = command.long_about(unwrapped(first)).after_long_help(text_after);
         }
-        // clap's own options have no heading, and would come before the common options.
+        // clap's `--help` and `--version` have no heading, and would come before the common options.
         let help = Arg::new("help").short('h').long("help").action(ArgAction::Help);
         let help = help.help("Print help (see more with '--help')").long_help("Print help (see a summary with '-h')");
         let version = Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print version");
@@ -273,8 +272,8 @@ impl Subcommand {
     }
 }
 
-/// Runs the subcommand with the options `O`. All subcommands have functions of this type, so it gets the catalogue,
-/// which these options do not need.
+/// Runs the subcommand with the options `O`. They do not need the catalogue, but [`Subcommand::run`] is a function of
+/// one type for all subcommands.
 fn run_matches<O: Options>(matches: &ArgMatches, _: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
     O::from_arg_matches(matches)?.run(console)
 }
@@ -292,7 +291,7 @@ fn run_matches_about_all<O: OptionsAboutAll>(
 fn with_common_options_last(mut command: Command) -> Command {
     for id in COMMON_OPTIONS {
         if command.get_arguments().any(|arg| arg.get_id() == id) {
-            // An argument that is changed moves to the end.
+            // `mut_arg` moves the argument to the end.
             command = command.mut_arg(id, |arg| arg.help_heading(heading::COMMON));
         }
     }
@@ -358,12 +357,12 @@ fn with_two_dashes(command: &Command, argv: &[OsString]) -> Vec<OsString> {
 }
 
 /// Returns the hint for a path that does not exist and is the name of a GPU: the user forgot the option before it, or
-/// put spaces into a list. Returns `None` if no path is like that.
+/// put spaces into a list. Returns `None` if all paths exist or are not names of GPUs.
 fn hint_for_missing_file(command: &Command, matches: &ArgMatches) -> Option<String> {
     let positionals = command.get_positionals().map(|arg| arg.get_id().as_str());
     let mut paths = positionals.filter_map(|id| matches.try_get_many::<PathBuf>(id).ok()?).flatten();
     let missing = paths.find(|path| is_gpu_name(path) && !path.exists())?;
-    // These options take GPUs. The hint names the first one that the subcommand has.
+    // Options that take GPUs. The hint names the first one that the subcommand has.
     let mut options = ["target", "keep", "expect"].into_iter();
     let advice = match options.find(|option| command.get_arguments().any(|arg| arg.get_id() == option)) {
         Some(option) => format!("--{option} selects GPUs, with commas and no spaces between them"),
@@ -376,8 +375,8 @@ fn is_gpu_name(path: &Path) -> bool {
     path.to_str().is_some_and(suggest::is_gpu)
 }
 
-/// Prints an error in the command line, for options that do not go together by rules that `clap` cannot express. Returns
-/// the exit status.
+/// Prints an error in the command line, for options that do not go together by rules that `clap` cannot express.
+/// Returns the exit status.
 pub(super) fn refuse<O: Options>(console: &Console, kind: ErrorKind, text: &str) -> anyhow::Result<ExitCode> {
     usage_error(console, O::command().bin_name(console.program()).error(kind, printable(text)))
 }
@@ -396,28 +395,29 @@ fn usage_error(console: &Console, error: clap::Error) -> anyhow::Result<ExitCode
             console.line(paragraph);
             console.hint(&format!("'{} --help' explains the options", console.program()));
         } else {
-            // The sentence that follows all errors says what the hint says.
+            // The paragraph has tips, or clap's sentence about `--help`, which our hint above replaces.
             let tips = paragraph.lines().filter_map(|line| line.trim_start().strip_prefix("tip: "));
             tips.for_each(|tip| console.hint(tip));
         }
     }
-    Ok(ExitCode::from(USAGE))
+    Ok(ExitCode::from(USAGE_STATUS))
 }
 
-/// Returns the text of an error, in which the words of the command line are escaped.
+/// Returns the text of an error. Words of the command line in it are escaped.
 fn escaped_error(mut error: clap::Error) -> String {
     let context: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
-    let refused = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(refused)) => refused.clone(),
+    let refused_word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => word.clone(),
         _ => String::new(),
     };
     for (kind, value) in context {
         let escaped = match value {
             ContextValue::String(word) => ContextValue::String(printable(&word)),
             ContextValue::Strings(words) => ContextValue::Strings(words.iter().map(|word| printable(word)).collect()),
-            // The tips, with the colours of clap, quote the same word.
-            ContextValue::StyledStrs(tips) if refused.contains(|c| !is_shown(c)) => {
-                let escaped = |tip: &StyledStr| tip.ansi().to_string().replace(&refused, &printable(&refused)).into();
+            // Tips quote the refused word between clap's codes for colours, which must stay.
+            ContextValue::StyledStrs(tips) if refused_word.contains(|c| !is_shown(c)) => {
+                let escaped =
+                    |tip: &StyledStr| tip.ansi().to_string().replace(&refused_word, &printable(&refused_word)).into();
                 ContextValue::StyledStrs(tips.iter().map(escaped).collect())
             }
             _ => continue,
@@ -425,14 +425,14 @@ fn escaped_error(mut error: clap::Error) -> String {
         error.insert(kind, escaped);
     }
     let text = error.render().to_string();
-    // The reason why a value is not valid.
+    // The source is the reason why a value is not valid. It may quote the value.
     match std::error::Error::source(&error).map(ToString::to_string) {
         Some(reason) => text.replace(&reason, &printable(&reason)),
         None => text,
     }
 }
 
-/// Prints a help text. Fails if the output does, also if standard output was closed from the start.
+/// Prints a help text. Fails if standard output cannot be written, or was closed before the program started.
 fn print_to_stdout(help: &clap::Error) -> io::Result<()> {
     sys::ensure_output()?;
     help.print()?;
@@ -457,7 +457,7 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
         Some(ContextValue::String(suggested)) => suggested.as_str(),
         _ => "",
     };
-    if !suggested.is_empty() && !is_slip(name_of(&refused), name_of(suggested)) {
+    if !suggested.is_empty() && !suggest::is_slip(name_of(&refused), name_of(suggested)) {
         error.remove(ContextKind::SuggestedArg);
         // The usage that clap shows names the suggested option.
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
@@ -477,7 +477,7 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
     error
 }
 
-/// Returns whether a word is one dash and several letters, including the letter of `option`, such as `-x`.
+/// Returns whether a word is a group of short options, such as `-xyz`, that includes `option`, such as `-x`.
 fn is_group_with(word: &OsStr, option: &str) -> bool {
     let word = word.as_encoded_bytes();
     if word.len() <= 2 || !word.starts_with(b"-") || word.starts_with(b"--") {
@@ -490,7 +490,7 @@ fn is_group_with(word: &OsStr, option: &str) -> bool {
 }
 
 /// The exit status for an invalid command line.
-pub(super) const USAGE: u8 = 2;
+pub(super) const USAGE_STATUS: u8 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -500,7 +500,7 @@ mod tests {
     #[test]
     fn every_long_option_may_have_one_dash_up_to_two_dashes_alone() {
         for subcommand in CATALOGUE.subcommands {
-            let command = subcommand.command_named(PROGRAM);
+            let command = subcommand.command_named(BUNDLER);
             for option in command.get_arguments().filter_map(Arg::get_long).chain(["help", "version"]) {
                 let [one, two] = ["-", "--"].map(|dashes| format!("{dashes}{option}=x"));
                 let typed = ["x", &one, "--", &one].map(OsString::from);

@@ -1,7 +1,6 @@
 //! Suggestions for misspelled options, subcommands and names of GPUs.
 //!
-//! Options of subcommands are suggested by the rule for our own options of LLVM's tools
-//! ([`is_slip`](crate::llvm::cli::suggest::is_slip)).
+//! An option of a subcommand is suggested only if it was misspelled (see [`is_slip`]).
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -20,14 +19,14 @@ use super::meant::meant;
 use crate::llvm::cli::suggest::distance;
 
 /// Returns the subcommand among `names` that a misspelled word may mean. The word may be a name in other tools
-/// ([`ELSEWHERE`]), an abbreviation, or a name with at most half of its letters wrong. Returns `None` if no name is so
-/// near, or if the word has a dot or a slash: then it is a file.
+/// ([`NAMES_ELSEWHERE`]), an abbreviation, or a name with at most half of its letters wrong. Returns `None` if no name
+/// is so near, or if the word has a dot or a slash: then it is a file.
 pub(super) fn nearest_subcommand(word: &OsStr, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let word = word.to_str()?;
     if word.is_empty() || word.contains(['.', '/']) {
         return None;
     }
-    if let Some((_, name)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&word)) {
+    if let Some((_, name)) = NAMES_ELSEWHERE.iter().find(|(names, _)| names.contains(&word)) {
         return Some(name);
     }
     // `wrong_letters` returns 0 for an abbreviation, which makes it the nearest name.
@@ -41,7 +40,7 @@ fn wrong_letters(word: &str, name: &str) -> usize {
 }
 
 /// The names that other tools have for the work of a subcommand.
-const ELSEWHERE: [(&[&str], &str); 4] = [
+const NAMES_ELSEWHERE: [(&[&str], &str); 4] = [
     (&["list", "ls", "show", "info", "dump"], "inspect"),
     (&["unbundle", "unpack"], "extract"),
     (&["check", "test"], "verify"),
@@ -71,8 +70,18 @@ fn means_option(name: &str, option: &str) -> bool {
     is_near && strsim::osa_distance(name, option) == 1
 }
 
-/// Returns the hint for targets that match nothing, or `None` if nothing is near to them.
-pub(super) fn for_no_match(error: &Error) -> Option<String> {
+/// Whether `typed` is a misspelled `name`, and not a name for something else, such as `decompress` for `compress`. Both
+/// must begin with the same letter, and one letter may be wrong, or two in a long name. Capitals and underscores count
+/// as small letters and dashes.
+pub(super) fn is_slip(typed: &str, name: &str) -> bool {
+    const SHORT: usize = 8;
+    let [typed, name] = [typed, name].map(|name| name.to_ascii_lowercase().replace('_', "-"));
+    let most = if name.len() > SHORT { 2 } else { 1 };
+    typed.chars().next() == name.chars().next() && strsim::osa_distance(&typed, &name) <= most
+}
+
+/// Returns the hint for an error that targets match nothing, or `None` if nothing is similar to them.
+pub(super) fn hint_for_no_match(error: &Error) -> Option<String> {
     let targets = error.unmatched_targets();
     let present: Vec<&str> = error.present_targets().iter().map(String::as_str).collect();
     // The best advice is code of another name that the GPU runs, such as its generic target.
@@ -86,34 +95,35 @@ pub(super) fn for_no_match(error: &Error) -> Option<String> {
             ));
         }
     }
-    let mut meant = Vec::new();
+    let mut similar = Vec::new();
     for target in targets {
         if let Some(names) = nearest_names(target, present.iter().copied()) {
-            meant.push((target, names));
+            similar.push((target, names));
         }
     }
-    match meant.as_slice() {
+    match similar.as_slice() {
         // No name in the files is near, so a name may be that of a product that we do not know.
-        [] => targets.iter().find_map(|target| unknown_product(target)),
-        [(_, meant)] if targets.len() == 1 => Some(format!("did you mean {meant}?")),
+        [] => targets.iter().find_map(|target| advice_on_unknown_product(target)),
+        [(_, names)] if targets.len() == 1 => Some(format!("did you mean {names}?")),
         several => {
-            let each = several.iter().map(|(target, meant)| format!("for '{target}', did you mean {meant}?"));
-            Some(each.collect::<Vec<_>>().join(" "))
+            let questions = several.iter().map(|(target, names)| format!("for '{target}', did you mean {names}?"));
+            Some(questions.collect::<Vec<_>>().join(" "))
         }
     }
 }
 
-/// Returns the names of GPUs that LLVM or Intel's `ocloc` know and that are the nearest to a misspelled one, or `None` if none is near.
-/// AMD's R600 family is left out: clang does not offload to it, and its names are common words, such as `cypress`.
-pub(super) fn known_gpu(typed: &str) -> Option<String> {
+/// Returns the names of GPUs, as LLVM or Intel's `ocloc` know them, that are the nearest to a misspelled one, or `None`
+/// if no name is near. AMD's R600 family is left out: clang does not offload to it, and its names are common words,
+/// such as `cypress`.
+pub(super) fn nearest_known_gpus(typed: &str) -> Option<String> {
     let names = processors::all().filter(|known| known.kind != ProcessorKind::R600).map(|known| known.name);
     // LLVM has another name for one of Intel's GPUs, `bmg_g21`.
-    let names = names.filter(|name| intel_gpu::of_code(name).is_none());
+    let names = names.filter(|name| intel_gpu::name_of_target(name).is_none());
     nearest_names(typed, names.chain(intel_gpu::all().map(|gpu| gpu.name)))
 }
 
 /// Returns advice about a name that looks like that of a product and is not known, or `None` for other names.
-fn unknown_product(typed: &str) -> Option<String> {
+fn advice_on_unknown_product(typed: &str) -> Option<String> {
     let name = typed.split(':').next().unwrap_or_default();
     // An entry ID has two dashes before its target.
     let may_be_product = !name.contains("--")
@@ -128,7 +138,7 @@ fn unknown_product(typed: &str) -> Option<String> {
             return Some(format!("the table of products has no '{name}'; did you mean {meant}?"));
         }
         Some(meant) => return Some(format!("'{name}' is not the name of a GPU; did you mean {meant}?")),
-        // Nothing shows that it is about a GPU at all.
+        // Nothing shows that the name is meant for a GPU at all.
         None if !is_like_product => return None,
         None => {}
     }
@@ -195,8 +205,8 @@ pub(super) fn is_gpu(name: &str) -> bool {
 /// Our word for the GPUs of this machine.
 const NATIVE: &str = "native";
 
-/// Returns the GPUs of this machine if a name means them, in any case, and `None` for other names. With a suffix, such
-/// as that for features or for PTX, it is an error.
+/// Returns the GPUs of this machine if a name is `native`, in small or capital letters, and `None` for other names.
+/// `native` with a suffix, such as one for features or for PTX, is an error.
 pub(super) fn native_gpus(name: &str) -> Option<Result<Vec<Device>, String>> {
     let (typed, suffix) = name.split_at(name.find([':', '+']).unwrap_or(name.len()));
     if !typed.eq_ignore_ascii_case(NATIVE) {
@@ -219,7 +229,8 @@ pub(super) fn native_gpus(name: &str) -> Option<Result<Vec<Device>, String>> {
     Some(machine().as_ref().map(devices).map_err(|error| printable(&error.to_string())))
 }
 
-/// Returns the GPUs that a pattern names. `native` comes with the driver of this machine.
+/// Returns the GPUs that a pattern names. If the user typed `native`, the pattern names a GPU of this machine, which is
+/// returned with the settings that the machine has.
 pub(super) fn devices_of(pattern: &Pattern) -> Result<Vec<Device>, String> {
     match pattern.typed().and_then(native_gpus) {
         Some(native) => Ok(native?.into_iter().filter(|device| device.name() == pattern.as_str()).collect()),
@@ -233,15 +244,16 @@ pub(super) fn machine() -> &'static Result<Machine, MachineError> {
     &MACHINE
 }
 
-/// Describes what is not known of this machine, if GPUs of it are among some, and what is assumed.
-pub(super) fn unread_of_machine(devices: &[Device]) -> Vec<String> {
-    let own: Vec<&Device> = devices.iter().filter(|device| device.typed() == Some(NATIVE)).collect();
-    if own.is_empty() {
+/// Returns warnings about facts that could not be read from this machine, and about the assumptions in their place. The
+/// list is empty unless `devices` has GPUs that the user typed as `native`.
+pub(super) fn warnings_about_machine(devices: &[Device]) -> Vec<String> {
+    let native: Vec<&Device> = devices.iter().filter(|device| device.typed() == Some(NATIVE)).collect();
+    if native.is_empty() {
         return Vec::new();
     }
     let fault = machine().as_ref().ok().and_then(|machine| machine.nvidia_fault.as_ref());
     let without_nvidia = fault.map(|fault| format!("native leaves out NVIDIA's GPUs: {}", printable(fault)));
-    let open = own.into_iter().filter(|device| device.has_open_settings()).map(|device| {
+    let open = native.into_iter().filter(|device| device.has_open_settings()).map(|device| {
         let name = device.name();
         format!(
             "native means {name} with XNACK on and off, because the kernel does not say which; {name}:xnack- means one"
@@ -250,8 +262,8 @@ pub(super) fn unread_of_machine(devices: &[Device]) -> Vec<String> {
     without_nvidia.into_iter().chain(open).collect()
 }
 
-/// Returns the GPUs in a list, each once: see [`Device::parse_list`]. `native` means the GPUs of this machine. The error
-/// is about the first name that is not a GPU, and suggests a GPU.
+/// Returns the GPUs in a list, each once: see [`Device::parse_list`]. `native` means the GPUs of this machine. The
+/// error is about the first name that is not a GPU, and suggests a GPU.
 pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     let mut devices = Vec::new();
     for item in list.split([',', ';', '\n']).map(str::trim) {
@@ -271,13 +283,13 @@ pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
 /// Describes the fault in a name that is not a GPU, and the names that it may mean.
 fn describe_unknown_gpu(error: &DeviceError) -> String {
     let name = error.text();
-    // Names of processors have no spaces, those of products do.
+    // Names of processors have no spaces, but names of products do.
     if !name.contains(char::is_whitespace)
-        && let Some(meant) = known_gpu(name)
+        && let Some(meant) = nearest_known_gpus(name)
     {
         return format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(name));
     }
-    match unknown_product(name) {
+    match advice_on_unknown_product(name) {
         Some(advice) => advice,
         None if is_known_processor(name) => {
             format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string()))
@@ -289,17 +301,18 @@ fn describe_unknown_gpu(error: &DeviceError) -> String {
     }
 }
 
-/// Describes a GPU that is not in our tables, and the names that it may mean. `None` for a known GPU.
-pub(super) fn unknown_gpu(device: &Device) -> Option<String> {
+/// Returns the warning about a GPU that is not in our tables, with the names that it may mean. Returns `None` for a
+/// known GPU.
+pub(super) fn warning_about_unknown(device: &Device) -> Option<String> {
     if device.is_known() {
         return None;
     }
-    let meant = known_gpu(device.name()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+    let meant = nearest_known_gpus(device.name()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
     Some(format!("this program does not know the GPU '{}'{meant}", device.name()))
 }
 
-/// Returns whether a target ID with an error has the name of a processor. The error then is about its features, and a
-/// hint at products would not help. Any name with `sm_` counts, because no product is called so.
+/// Returns whether a target ID with an error has the name of a processor. The error is then about its features, and a
+/// hint at products would not help. Any name with `sm_` counts, because no product has such a name.
 fn is_known_processor(target: &str) -> bool {
     let processor = target.split(':').next().unwrap_or_default();
     Device::parse(processor).is_ok() || processor.starts_with("sm_")
@@ -310,32 +323,33 @@ fn is_known_processor(target: &str) -> bool {
 /// `None` for the name of a known GPU, for a pattern and for a very short name, and if no name or too many names are
 /// equally near.
 fn nearest_names<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
-    const MOST: usize = 3;
+    const SUGGESTED_MAX: usize = 3;
     let (processor, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));
     let is_pattern = typed.contains(['*', '?', '[']);
-    // Names of one or two characters are one error away from unrelated names.
     let is_known = processors::find(processor).is_some() || intel_gpu::canonical(processor).is_some();
+    // Names of one or two characters are one error away from unrelated names.
     if is_pattern || processor.len() < 3 || is_known {
         return None;
     }
     let typed = products::plain(processor);
     let mut near = BTreeSet::new();
-    for id in known {
-        // In an entry ID, the target follows two dashes.
-        let target = id.rsplit("--").next().unwrap_or(id);
+    for known_name in known {
+        // A known name may be an entry ID, in which the target follows two dashes.
+        let target = known_name.rsplit("--").next().unwrap_or(known_name);
         let name = target.split(':').next().unwrap_or(target);
-        if let Some(errors) = errors_between(&typed, &products::plain(name)) {
-            near.insert((errors, name));
+        if let Some(rank) = rank_of_difference(&typed, &products::plain(name)) {
+            near.insert((rank, name));
         }
     }
-    let (least, _) = *near.first()?;
-    let names = near.iter().take_while(|(errors, _)| *errors == least);
+    let (nearest_rank, _) = *near.first()?;
+    let names = near.iter().take_while(|(rank, _)| *rank == nearest_rank);
     let names: Vec<String> = names.map(|(_, name)| format!("'{name}{features}'")).collect();
-    if names.len() <= MOST { Some(names.join(" or ")) } else { None }
+    if names.len() <= SUGGESTED_MAX { Some(names.join(" or ")) } else { None }
 }
 
-/// Returns 0 for equal names, 1 if two characters are swapped, 2 if one character is wrong, or `None` for other names.
-fn errors_between(typed: &str, name: &str) -> Option<u8> {
+/// Ranks the difference of two names: 0 if they are equal, 1 if two characters are swapped, 2 if one character is
+/// wrong, or `None` if they differ more.
+fn rank_of_difference(typed: &str, name: &str) -> Option<u8> {
     match strsim::osa_distance(typed, name) {
         0 => Some(0),
         1 if sorted_bytes(typed) == sorted_bytes(name) => Some(1),
@@ -355,6 +369,24 @@ fn sorted_bytes(text: &str) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::beyond::cli::catalogue::CATALOGUE;
+
+    #[test]
+    fn a_slip_keeps_the_first_letter_and_nearly_all_others() {
+        for (typed, name) in [
+            ("expct", "expect"),
+            ("Target", "target"),
+            ("target_list", "target-list"),
+            ("recrusiv", "recursive"),
+            ("max-szie", "max-size"),
+        ] {
+            assert!(is_slip(typed, name), "{typed} {name}");
+        }
+        for (typed, name) in
+            [("keeps", "deep"), ("kept", "expect"), ("no-compress", "compressed"), ("window", "kind"), ("", "deep")]
+        {
+            assert!(!is_slip(typed, name), "{typed} {name}");
+        }
+    }
 
     #[test]
     fn a_word_with_one_letter_wrong_is_recognised_and_others_are_not() {
@@ -412,7 +444,7 @@ mod tests {
             "MI3000X",
             "Radeon 840M",
         ] {
-            let text = unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));
+            let text = advice_on_unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));
             assert!(text.contains(&format!("has no '{typed}'")), "{text}");
         }
         for typed in [
@@ -429,7 +461,7 @@ mod tests {
             "RTX*",
             "list1.txt",
         ] {
-            assert_eq!(unknown_product(typed), None, "{typed}");
+            assert_eq!(advice_on_unknown_product(typed), None, "{typed}");
         }
     }
 
@@ -446,7 +478,7 @@ mod tests {
             ("6000 Ada", "RTX 6000 Ada (sm_89)"),
             ("RX 7900", "RX 7900 XTX, RX 7900 XT, RX 7900 GRE or RX 7900M (all gfx1100)"),
         ] {
-            let text = unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));
+            let text = advice_on_unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));
             assert!(text.contains(&format!("'{typed}'")), "{text}");
             assert!(text.ends_with(&format!("; did you mean {meant}?")), "{text}");
         }
@@ -456,9 +488,9 @@ mod tests {
     fn every_known_gpu_is_suggested_for_other_cases_and_separators_and_never_for_itself() {
         let of_llvm = processors::all().filter(|known| known.kind != ProcessorKind::R600).map(|known| known.name);
         for name in of_llvm.filter(|name| *name != "bmg_g21").chain(intel_gpu::all().map(|gpu| gpu.name)) {
-            assert_eq!(known_gpu(name), None);
+            assert_eq!(nearest_known_gpus(name), None);
             for typed in [name.to_ascii_uppercase().replace('_', "-"), name.to_ascii_uppercase().replace('-', "_")] {
-                let is_suggested = known_gpu(&typed).is_some_and(|meant| meant.contains(name));
+                let is_suggested = nearest_known_gpus(&typed).is_some_and(|meant| meant.contains(name));
                 assert!(name.len() < 3 || is_suggested, "{typed}");
             }
         }

@@ -97,17 +97,20 @@ impl VerifyOptions {
     }
 }
 
-/// Prints the report of each file, and what all of them show together.
+/// Prints the report of each file, and the faults and sums of all files together.
 enum Printer<'o> {
     Json(Document<'o>),
-    /// Lines, and whether a total over several files follows those of the files.
-    Text(Text<'o>, bool),
+    Text {
+        text: Text<'o>,
+        /// Whether a total over several files follows the lines of the files.
+        has_total: bool,
+    },
 }
 
 impl<'o> Printer<'o> {
     fn begin(options: &VerifyOptions, has_total: bool, out: Out<'o>) -> anyhow::Result<Self> {
         if !options.json {
-            return Ok(Self::Text(Text { style: Style::of_stdout(), out }, has_total));
+            return Ok(Self::Text { text: Text { style: Style::of_stdout(), out }, has_total });
         }
         Ok(Self::Json(Document::begin(&VerifyReport::default(), "files", out)?))
     }
@@ -115,16 +118,16 @@ impl<'o> Printer<'o> {
     fn write_file(&mut self, file: &WorkFile, verified: &Verified) -> anyhow::Result<()> {
         match self {
             Self::Json(document) => document.item(verified),
-            Self::Text(text, has_total) => Ok(write_file(file, verified, *has_total, text)?),
+            Self::Text { text, has_total } => Ok(write_file(file, verified, *has_total, text)?),
         }
     }
 
-    /// Writes the faults that only several files together show, and the total. `errors` is the number of problems with
-    /// reading files; the others are about all files.
+    /// Writes the faults that only several files together show, and the total. `errors` is the number of files that
+    /// could not be read. The other problems are about all files together.
     fn end(self, report: &VerifyReport, named: &[PathBuf], problems: &[Problem], errors: usize) -> anyhow::Result<()> {
         match self {
             Self::Json(document) => document.end(report, problems),
-            Self::Text(mut text, has_total) => {
+            Self::Text { mut text, has_total } => {
                 for FaultOfTree { fault, .. } in &report.faults {
                     write_fault(fault, "", &mut text)?;
                 }
@@ -134,10 +137,10 @@ impl<'o> Printer<'o> {
     }
 }
 
-/// Adds the error that nothing was verified, or an error for each GPU that no file serves.
+/// Adds the problems of all files together: that nothing was verified, or each GPU that no file serves.
 fn add_problems_of_all(report: &VerifyReport, judgement: Judgement, problems: &mut Vec<Problem>) {
     let judged = match &report.total {
-        total if !total.is_none() => Judged::Something,
+        total if !total.checked_nothing() => Judged::Something,
         // All device code may be in kpack archives that were not searched.
         VerifyTotal { kpack_references: 1.., .. } => Judged::Elsewhere,
         _ => Judged::Nothing,
@@ -152,14 +155,15 @@ fn is_clean(report: &VerifyReport, problems: &[Problem]) -> bool {
     problems.is_empty() && report.total.faults == 0
 }
 
-/// The end of the last line of the report: the numbers of checked bundles and code objects, and what is wrong.
+/// The end of the last line of the report: the numbers of checked bundles and code objects, and the numbers of
+/// faults and errors.
 struct Verdict {
     numbers: String,
     tone: Tone,
     text: String,
 }
 
-/// Returns the verdict on all files.
+/// Returns the verdict on all files. `errors` is the number of files that could not be read.
 fn verdict(report: &VerifyReport, problems: &[Problem], errors: usize) -> Verdict {
     let total = &report.total;
     let mut parts = Vec::new();
@@ -169,7 +173,7 @@ fn verdict(report: &VerifyReport, problems: &[Problem], errors: usize) -> Verdic
     if errors > 0 {
         parts.push(count(errors, "error", "errors"));
     }
-    // These are not a fault: a program may define the symbols, or never load the code.
+    // Undefined symbols are not a fault: a program may define the symbols, or never load the code.
     if total.undefined > 0 {
         parts.push(format!("{} with undefined symbols", total.undefined));
     }
@@ -211,7 +215,7 @@ fn check_file(verify: &Verify, file: error::Result<WorkFile>) -> error::Result<C
     Ok((file, verified))
 }
 
-/// Returns the number of lines that a result needs, which limits how many results wait to be printed.
+/// Returns the number of lines that a result needs. Results that wait to be printed are limited by the sum.
 fn weight((_, verified): &CheckedFile) -> usize {
     1 + verified.faults.len() + verified.unread.len()
 }
@@ -220,26 +224,26 @@ impl Options for VerifyOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut verify = Verify::default();
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
+        // With `--compressed=SIZE`, a bundle with more than SIZE bytes of plain code is a fault.
+        verify.plain_max = self.compressed;
         verify.expect = match self.expect() {
             Ok(expect) => expect,
             Err(gpu) => {
-                let text =
-                    format!("--no-jit counts no code for '{gpu}', which is always compiled when a program starts");
+                let always = "which is always compiled when a program starts";
+                let text = format!("--no-jit counts no code for '{gpu}', {always}");
                 return refuse::<Self>(console, ErrorKind::ArgumentConflict, &text);
             }
         };
         if let Some(expect) = &verify.expect {
             Gpus::warn_of_unknown(&expect.devices, console);
         }
-        // With `--compressed=SIZE`, a bundle with more than SIZE bytes of plain code is a fault.
-        verify.plain_max = self.compressed;
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
         let files = self.search.files(&self.files);
         let paths = files::paths(&files);
         let mut all = VerifiedFiles::new(verify.expect.as_ref(), paths.iter().map(PathBuf::as_path));
         let (mut report, mut problems) = (VerifyReport::default(), Vec::new());
-        let in_turn = files::has_pipes(&files);
+        let in_turn = files::has_several_pipes(&files);
         let written = to_stdout(|out| {
             let mut printer = Printer::begin(self, has_total, out)?;
             let mut written = Ok(());
@@ -283,31 +287,32 @@ fn numbers_checked(total: &VerifyTotal) -> String {
         if total.kpack_references > 0 {
             return "device code in kpack archives".to_owned();
         }
-        // If there are faults, `is_none` is false: one may be the reason why nothing was read. The numbers are 0 then.
-        if total.is_none() {
+        // A file with faults but without code is not described so: a fault may be the reason why no code was read.
+        if total.checked_nothing() {
             return if total.unread == 0 { "no device code" } else { "no readable device code" }.to_owned();
         }
     }
-    let bare = format!("{} without a bundle", count(total.without_bundle, "code object", "code objects"));
+    let unbundled = format!("{} without a bundle", count(total.without_bundle, "code object", "code objects"));
     if total.bundles == 0 && total.without_bundle > 0 {
-        return bare;
+        return unbundled;
     }
     let mut details = Vec::new();
-    for (number, what) in [(total.without_code, "text"), (total.unchecked, "not read and not checked")] {
+    for (number, state) in [(total.without_code, "text"), (total.unchecked, "not read and not checked")] {
         if number > 0 {
-            details.push(format!("{number} {what}"));
+            details.push(format!("{number} {state}"));
         }
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
     let bundled = count(total.code_objects - total.without_bundle, "code object", "code objects");
     let in_bundles = format!("{bundled}{details} in {}", count(total.bundles, "bundle", "bundles"));
-    if total.without_bundle == 0 { in_bundles } else { format!("{in_bundles}, {bare}") }
+    if total.without_bundle == 0 { in_bundles } else { format!("{in_bundles}, {unbundled}") }
 }
 
-/// Writes the result of a file. Writes nothing about a file in a directory that has no device code. If a total over
-/// several files follows (`has_total`), the numbers of the file are written too. Whether nothing is wrong is said by
-/// the total, which of a single file has its name. For a file in a directory, only unread parts that are device code
-/// are reported, because most files there have none.
+/// Writes the result of a file: symbols, faults and unread parts. If a total over several files follows (`has_total`),
+/// a line with the numbers of the file is written too. Otherwise, the last line of the report has them.
+///
+/// Most files in directories have no device code. Nothing is written about a file without device code, and unread parts
+/// of a file in a directory are written only if they are device code.
 fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut Text<'_>) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
@@ -316,7 +321,7 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut 
     for undefined in &verified.undefined {
         text.write_line(&undefined.to_string())?;
     }
-    let has_no_device_code = total.is_none() && unread.is_empty() && total.kpack_references == 0;
+    let has_no_device_code = total.checked_nothing() && unread.is_empty() && total.kpack_references == 0;
     if has_no_device_code && !file.is_named() {
         return Ok(());
     }
@@ -387,10 +392,10 @@ fn write_faults(faults: &[Fault], text: &mut Text<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the line of a fault: where it is, and what is wrong.
+/// Writes the line of a fault: its place, and its description.
 fn write_fault(fault: &Fault, end: &str, text: &mut Text<'_>) -> io::Result<()> {
-    let [place, what] = fault.parts();
-    text.write_verdict(&place, Tone::Bad, &what, end)
+    let [place, description] = fault.parts();
+    text.write_verdict(&place, Tone::Bad, &description, end)
 }
 
 /// Counts how often each key appears.

@@ -29,17 +29,18 @@ pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
     walk_blocks(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: 0, reason })
 }
 
-/// Whether data that begins with the magic continues with the start of a block that writers put first.
+/// Whether data that begins with the magic continues with the start of an identification block or a module block, which
+/// writers put first.
 pub(crate) fn is_plausible(data: &[u8]) -> bool {
-    // The ID of a block takes the lower 2 bits, its number the next 8, of which the highest is 0.
-    let first = [IDENTIFICATION_BLOCK, MODULE_BLOCK].map(|number| number << 2 | 1);
-    number::<4>(data, bytes::len_u64(&MAGIC)).is_some_and(|word| first.contains(&(word & 0x3ff)))
+    // A block begins with the abbreviation ID 1 (ENTER_SUBBLOCK) in 2 bits, and its number in 8 bits (VBR8).
+    let block_starts = [IDENTIFICATION_BLOCK, MODULE_BLOCK].map(|number| number << 2 | 1);
+    number::<4>(data, bytes::len_u64(&MAGIC)).is_some_and(|word| block_starts.contains(&(word & 0x3ff)))
 }
 
 /// Returns the length of the bitcode at the start of `data`, which other data may follow: the end of its last block, or
 /// of its wrapper. Returns `None` if the bitcode is not complete, or has no module.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
-    // A wrapper in a wrapper is refused: its range may be that of the outer one.
+    // `stream_len` refuses a wrapper inside the wrapper.
     let stream_len = stream_len(without_wrapper(data).ok()?)?;
     if data.starts_with(&WRAPPER_MAGIC) {
         return number::<4>(data, WRAPPED_AT)?.checked_add(number::<4>(data, WRAPPED_LEN_AT)?);
@@ -54,18 +55,18 @@ fn stream_len(data: &[u8]) -> Option<u64> {
     }
     let mut stream = Bits::new(data);
     stream.read(32).ok()?;
-    let (mut has_module, mut end) = (false, None);
-    // Other data may be read as a block by chance, so blocks of other kinds, which no writer puts here, end the
-    // bitcode.
+    let (mut has_module, mut last_block_end) = (false, None);
+    // Data after the bitcode may look like a block by chance. Writers put only these four kinds of blocks here, so a
+    // block of any other kind ends the bitcode.
     while let Ok(Some(block)) = stream.next_block() {
         match block.number {
             MODULE_BLOCK => has_module = true,
             IDENTIFICATION_BLOCK | STRTAB_BLOCK | SYMTAB_BLOCK => {}
             _ => break,
         }
-        end = Some(stream.position.div_ceil(8));
+        last_block_end = Some(stream.position.div_ceil(8));
     }
-    if has_module { end } else { None }
+    if has_module { last_block_end } else { None }
 }
 
 /// Reads the target triple of the first module that has one. Returns `None` for broken bitcode, for a file without a
@@ -89,23 +90,23 @@ pub(crate) fn triple(data: &[u8]) -> Option<String> {
 /// Reads all blocks of a file, for [`check_blocks`].
 fn walk_blocks(data: &[u8]) -> Result<(), NotBitcode> {
     let mut stream = open(data)?;
-    let (mut has_module, mut misses_names) = (false, false);
+    let (mut has_module, mut lacks_name_table) = (false, false);
     while let Some(mut block) = stream.next_block()? {
         match block.number {
             MODULE_BLOCK => {
                 has_module = true;
                 while let Some(record) = block.next_record()? {
-                    misses_names |= record.code == VERSION && record.value(0) >= VERSION_WITH_NAME_TABLE;
+                    lacks_name_table |= record.code == VERSION && record.value(0) >= VERSION_WITH_NAME_TABLE;
                 }
             }
-            STRTAB_BLOCK => misses_names = false,
+            STRTAB_BLOCK => lacks_name_table = false,
             _ => {}
         }
     }
     if !has_module {
         return Err(NotBitcode("no module found"));
     }
-    if misses_names {
+    if lacks_name_table {
         return Err(NotBitcode("the string table with the names of its module is missing"));
     }
     Ok(())

@@ -45,8 +45,8 @@ impl Header {
         self.kind() == ET_REL
     }
 
-    /// Returns the end of the later one of the two header tables, or `None` if the header's numbers are too large. Most
-    /// tools write a table last, also for cubins, so this is usually the end of the file.
+    /// Returns the end of the program headers or of the section headers, whichever is later, or `None` if the numbers
+    /// in the header are too large. Most tools write one of these tables last, so this is usually the end of the file.
     pub(crate) fn tables_end(&self) -> Option<u64> {
         let segments_len = self.segment_len.checked_mul(self.segment_count)?;
         let sections_len = self.section_len.checked_mul(self.section_count)?;
@@ -93,9 +93,9 @@ pub(crate) struct File<'d> {
     pub(crate) header: Header,
     pub(crate) segments: Table<'d, Segment>,
     pub(crate) sections: Table<'d, Section>,
-    /// The number of the section with the names of all sections, or an error if the file has no such section. The error
+    /// The index of the section with the names of all sections, or an error if the file has no such section. The error
     /// is kept here because the sections can still be read without their names.
-    pub(crate) names: object::read::Result<u32>,
+    pub(crate) names_index: object::read::Result<u32>,
 }
 
 impl<'d> File<'d> {
@@ -122,7 +122,7 @@ impl<'d> File<'d> {
             header: encoding.decode(pod::bytes_of(header)),
             segments: Table::new(encoding, segments),
             sections: Table::new(encoding, sections),
-            names: header.shstrndx(order, data),
+            names_index: header.shstrndx(order, data),
         })
     }
 
@@ -138,7 +138,7 @@ impl<'d> File<'d> {
     /// Returns the content of the first section with this name, or `None` if no section has it, or if the names or the
     /// content are outside the file.
     pub(crate) fn section_named(&self, name: &[u8]) -> Option<&'d [u8]> {
-        let names = self.content(&self.sections.get(usize::try_from(self.names.ok()?).ok()?)?)?;
+        let names = self.content(&self.sections.get(usize::try_from(self.names_index.ok()?).ok()?)?)?;
         for section in self.sections.iter() {
             if name_of(names, section.name) == name {
                 return self.content(&section);
@@ -168,7 +168,7 @@ pub(crate) fn len(data: &[u8]) -> Option<u64> {
     if file.segments.is_empty() && file.sections.is_empty() {
         return None;
     }
-    // `tables_end` knows only the count of sections in the file header, which does not hold a large one.
+    // `tables_end` uses the count of sections in the file header, whose field is too small for very many sections.
     let sections_end = len_u64(file.sections.bytes).checked_add(file.header.sections_at)?;
     let mut end = file.header.tables_end()?.max(sections_end);
     for segment in file.segments.iter() {

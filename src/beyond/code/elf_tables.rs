@@ -62,9 +62,9 @@ impl<'d> File<'d> {
     /// Returns the string table with the names of all sections, and checks that all names begin in it. Returns no bytes
     /// if the file has no sections or no names.
     pub(super) fn section_names(&self) -> Result<&'d [u8]> {
-        let Header { sections_at, section_count, names: recorded, .. } = self.header;
+        let Header { sections_at, section_count, names: recorded_index, .. } = self.header;
         if self.sections.is_empty() {
-            let claims_sections = sections_at != 0 || section_count != 0 || recorded != 0;
+            let claims_sections = sections_at != 0 || section_count != 0 || recorded_index != 0;
             if claims_sections {
                 let what = "an ELF header whose table of sections has either no offset or no entries,";
                 return fail_at(what, sections_at);
@@ -72,26 +72,30 @@ impl<'d> File<'d> {
             return Ok(&[]);
         }
         let mut names: &[u8] = &[];
-        if recorded != 0 {
-            // `self.names` is the index with the extension for files with very many sections.
-            let number = self.names.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
+        if recorded_index != 0 {
+            // In files with very many sections, the field of the header is too small for the index. `names_index` is
+            // the whole index.
+            let number = self.names_index.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
             names = self.strings(number.into(), "section names", sections_at)?;
         }
-        let mut misplaced = 0_u64;
+        let mut misplaced_count = 0_u64;
         // Section 0 is reserved, and has no name.
         for section in self.sections.iter().skip(1) {
             if section.name > 0 && section.name >= len_u64(names) {
-                add(&mut misplaced, 1);
+                add(&mut misplaced_count, 1);
             }
         }
-        if misplaced > 0 {
-            return fail_at(format!("section names outside of their string table, {misplaced} in all,"), sections_at);
+        if misplaced_count > 0 {
+            return fail_at(
+                format!("section names outside of their string table, {misplaced_count} in all,"),
+                sections_at,
+            );
         }
         Ok(names)
     }
 
-    /// Returns the string table in the section with an index. `what` says whose names it has, for errors, which are
-    /// reported at `offset`.
+    /// Returns the string table in the section with the index `number`. Errors are reported at `offset`, with `what` as
+    /// the kind of names in the table.
     fn strings(&self, number: u64, what: &str, offset: u64) -> Result<&'d [u8]> {
         let section = match usize::try_from(number).ok().and_then(|index| self.sections.get(index)) {
             Some(section) if section.is(SHT_STRTAB) => section,
@@ -127,12 +131,12 @@ impl<'d> File<'d> {
     /// Checks that the symbols of a table have names in its string table, and sections that exist.
     fn check_symbols(&self, table: &SymbolTable<'d>, work: &mut Allowance) -> Result {
         charge(work, len_u64(table.symbols.bytes), table.offset)?;
-        let sections = self.sections.len();
+        let section_count = self.sections.len();
         for (number, symbol) in table.symbols.iter().enumerate() {
             if symbol.name > 0 && symbol.name >= len_u64(table.names) {
                 return fail_at(format!("symbol {number} with a name outside of the string table,"), table.offset);
             }
-            if self.section_of(table, number, &symbol).is_some_and(|section| section >= sections) {
+            if self.section_of(table, number, &symbol).is_some_and(|section| section >= section_count) {
                 return fail_at(format!("symbol {number} in a section that does not exist,"), table.offset);
             }
         }
@@ -146,13 +150,13 @@ impl<'d> File<'d> {
             let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);
             return if is_section { usize::try_from(symbol.section).ok() } else { None };
         }
-        // `SHN_XINDEX` says that the index does not fit in the symbol. The separate table has it, in 4 bytes.
-        let at = to_u64(index).checked_mul(4)?;
-        let Some(section) = table.extended.and_then(|sections| slice(sections, at, 4)) else {
+        // `SHN_XINDEX` says that the section index does not fit in the symbol. The extended table has it, in 4 bytes.
+        let index_at = to_u64(index).checked_mul(4)?;
+        let Some(index_bytes) = table.extended.and_then(|indices| slice(indices, index_at, 4)) else {
             // A missing index is treated as the index of a section that does not exist, which is a fault.
             return Some(usize::MAX);
         };
-        Some(usize::try_from(self.encoding.read(section)).unwrap_or(usize::MAX))
+        Some(usize::try_from(self.encoding.read(index_bytes)).unwrap_or(usize::MAX))
     }
 
     /// Reads and checks all notes, and returns the notes with the metadata of AMD GPUs. Returns no notes for files for
@@ -163,21 +167,21 @@ impl<'d> File<'d> {
         if [EM_CUDA, EM_INTELGT].contains(&machine) {
             return Ok(metadata);
         }
-        let mut places = Vec::new();
+        let mut note_ranges = Vec::new();
         for segment in self.segments.iter() {
             if segment.is(PT_NOTE) {
-                places.push((segment.offset, segment.size, segment.alignment));
+                note_ranges.push((segment.offset, segment.size, segment.alignment));
             }
         }
         for section in self.sections.iter() {
             if section.is(SHT_NOTE) {
-                places.push((section.offset, section.size, section.alignment));
+                note_ranges.push((section.offset, section.size, section.alignment));
             }
         }
         // Most notes are in both a section and a segment. They are read once, with the lower alignment.
-        places.sort_unstable();
-        places.dedup_by_key(|(offset, len, _)| (*offset, *len));
-        for (offset, len, align) in places {
+        note_ranges.sort_unstable();
+        note_ranges.dedup_by_key(|(offset, len, _)| (*offset, *len));
+        for (offset, len, align) in note_ranges {
             charge(work, len, offset)?;
             let data = self.bytes(offset, len, "the notes")?;
             // Files for AMD GPUs align notes to 4 even in sections that are aligned to 8: HSAIL's finalizer, which is
@@ -192,17 +196,19 @@ impl<'d> File<'d> {
 /// Charges bytes that a table at `offset` uses. Hostile tables may all use the same bytes, so the sum of the bytes is
 /// limited.
 pub(super) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result {
-    const SHARED: &str = "tables that share their bytes, together many times the size of the file";
+    const TABLES_OVERLAP: &str = "tables that share their bytes, together many times the size of the file";
     match work.take(bytes) {
         Some(()) => Ok(()),
-        None => fail_at(SHARED, offset),
+        None => fail_at(TABLES_OVERLAP, offset),
     }
 }
 
 /// The notes of a section or segment, one after another.
 struct Notes<'d> {
     data: &'d [u8],
+    /// The offset of `data` in the file.
     offset: u64,
+    /// The alignment of contents and of notes, counted from the start of `data`.
     align: u64,
     encoding: Encoding,
 }
@@ -233,37 +239,38 @@ const FORMS: [(&[u8], u64, MetadataForm); 2] =
 const NOTE_HEADER: u64 = 12;
 
 impl<'d> Notes<'d> {
-    /// Reads all notes, and adds the notes with metadata of AMD GPUs to a list. The notes have to fill the data, but
+    /// Reads all notes, and adds the notes with metadata of AMD GPUs to a list. The notes must fill the data, except
     /// for padding.
     fn read(&self, metadata: &mut Vec<MetadataNote<'d>>) -> Result {
         let end = len_u64(self.data);
-        let mut at = 0_u64;
-        while at < end {
-            let here = self.offset.saturating_add(at);
-            let (Some(name_len), Some(len), Some(kind)) = (self.number(at, 0), self.number(at, 4), self.number(at, 8))
+        let mut note_at = 0_u64;
+        while note_at < end {
+            let file_offset = self.offset.saturating_add(note_at);
+            let (Some(name_len), Some(len), Some(kind)) =
+                (self.number(note_at, 0), self.number(note_at, 4), self.number(note_at, 8))
             else {
                 // Less than a header is left: that has to be padding.
-                let is_padding = is_zero(tail(self.data, at).unwrap_or_default());
-                return if is_padding { Ok(()) } else { fail_at("a note that is cut off", here) };
+                let is_padding = is_zero(tail(self.data, note_at).unwrap_or_default());
+                return if is_padding { Ok(()) } else { fail_at("a note that is cut off", file_offset) };
             };
-            let name_at = at.saturating_add(NOTE_HEADER);
+            let name_at = note_at.saturating_add(NOTE_HEADER);
             let content_at = self.aligned(name_at.saturating_add(name_len));
             let name = slice(self.data, name_at, name_len);
             // The padding after the last name may be missing. Then an empty content seems to begin after the end.
             let (Some(name), Some(content)) = (name, slice(self.data, content_at.min(end), len)) else {
-                return fail_at("a note that reaches beyond its section", here);
+                return fail_at("a note that reaches beyond its section", file_offset);
             };
-            for (owner, number, form) in FORMS {
-                if name == owner && kind == number {
+            for (owner, note_type, form) in FORMS {
+                if name == owner && kind == note_type {
                     metadata.push(MetadataNote { form, content, offset: self.offset.saturating_add(content_at) });
                 }
             }
-            at = self.aligned(content_at.saturating_add(len));
+            note_at = self.aligned(content_at.saturating_add(len));
         }
         Ok(())
     }
 
-    /// Returns the 4-byte number at an offset in the note at `note`, or `None` if the data ends before.
+    /// Returns the 4-byte number at `offset` in the note that begins at `note`, or `None` if the data is too short.
     fn number(&self, note: u64, offset: u64) -> Option<u64> {
         let bytes = slice(self.data, note.saturating_add(offset), 4)?;
         Some(self.encoding.read(bytes))

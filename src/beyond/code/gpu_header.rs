@@ -7,9 +7,9 @@ use crate::beyond::code::elf::Header;
 /// The number of bytes at the start of a file that are enough for its header.
 pub(crate) const HEADER_LEN: u64 = 64;
 
-/// The offsets of the operating system and of the version of its interface.
+/// The offsets of the operating system (OSABI) and of its ABI version.
 const SYSTEM_AT: usize = 7;
-const VERSION_AT: usize = 8;
+const ABI_VERSION_AT: usize = 8;
 
 /// The fields of the header of an ELF file for an AMD or NVIDIA GPU that decide whether its runtime loads the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub(crate) struct GpuHeader {
     pub(crate) kind: FileType,
     /// The operating system (OSABI).
     pub(crate) system: u8,
-    /// The version of the operating system's interface. For HSA, this is the code object version, less 2.
-    pub(crate) version: u8,
+    /// The ABI version of the operating system. For HSA, this is the code object version minus 2.
+    pub(crate) abi_version: u8,
     /// The flags. [`target`](super::target) describes them.
     pub(crate) flags: u32,
 }
@@ -31,10 +31,11 @@ pub(crate) const HSA: u8 = 64;
 impl GpuHeader {
     /// Returns the code object version of a file for an AMD GPU and HSA, or `None` for other files.
     pub(crate) fn code_object_version(self) -> Option<u8> {
-        if self.machine == EM_AMDGPU && self.system == HSA { self.version.checked_add(2) } else { None }
+        if self.machine == EM_AMDGPU && self.system == HSA { self.abi_version.checked_add(2) } else { None }
     }
 
-    /// Reads the header at the start of a code object. Returns `None` for other content, and if `head` ends before.
+    /// Reads the header at the start of a code object. Returns `None` for other content, and if `head` is shorter than
+    /// the header.
     pub(crate) fn read(head: &[u8]) -> Option<Self> {
         let header = Header::read(head)?;
         let machine = header.machine();
@@ -45,7 +46,7 @@ impl GpuHeader {
             machine,
             kind: header.kind(),
             system: *head.get(SYSTEM_AT)?,
-            version: *head.get(VERSION_AT)?,
+            abi_version: *head.get(ABI_VERSION_AT)?,
             flags: u32::try_from(header.flags).ok()?,
         })
     }

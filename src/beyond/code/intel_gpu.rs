@@ -34,7 +34,7 @@ pub(crate) fn is_for_intel(triple: &str) -> bool {
     arch.starts_with("spir") && !is_other
 }
 
-const SECTION: &[u8] = b".note.intelgt.compat";
+const NOTES_SECTION: &[u8] = b".note.intelgt.compat";
 
 /// The owner of the notes, with the zero at its end.
 const OWNER: &[u8] = b"IntelGT\0";
@@ -49,7 +49,7 @@ pub(crate) struct IntelGpu {
     version: (u32, u32),
     /// The name, as `ocloc` takes it for `-device`.
     pub(crate) name: &'static str,
-    /// Other names that `ocloc` takes for it.
+    /// Other names of the GPU that `ocloc` takes.
     aliases: &'static [&'static str],
     /// The product family in ELF files of before 2023.
     family: u32,
@@ -104,7 +104,7 @@ const GPUS: [IntelGpu; 37] = [
 /// The names of product families with several GPUs, which is all that ELF files of before 2023 record.
 const FAMILIES: [(u32, &str); 4] = [(1270, "dg2"), (1272, "mtl"), (1274, "bmg"), (1300, "ptl")];
 
-/// GPUs whose code other GPUs take too, with these: Intel's table of compatible versions.
+/// Each GPU whose code other GPUs load too, and these other GPUs, from Intel's table of compatible versions.
 const TAKEN_BY: [(&str, &[&str]); 4] = [
     ("dg2-g10", &["dg2-g11", "dg2-g12"]),
     ("mtl-u", &["mtl-h"]),
@@ -120,9 +120,9 @@ pub(crate) fn all() -> impl Iterator<Item = &'static IntelGpu> {
 /// Returns the main name of a GPU or of a family of GPUs for any of its names, or `None` if nothing has this name. A
 /// GPU that is not in the table has its IP version (`35.12.0`) as its name.
 pub(crate) fn canonical(name: &str) -> Option<String> {
-    let known = all().find(|gpu| gpu.name == name || gpu.aliases.contains(&name)).map(|gpu| gpu.name);
+    let gpu_name = all().find(|gpu| gpu.name == name || gpu.aliases.contains(&name)).map(|gpu| gpu.name);
     let family = FAMILIES.iter().find(|(_, family)| *family == name).map(|(_, family)| *family);
-    match known.or(family) {
+    match gpu_name.or(family) {
         Some(name) => Some(name.to_owned()),
         None => name_of_typed_version(name),
     }
@@ -130,7 +130,7 @@ pub(crate) fn canonical(name: &str) -> Option<String> {
 
 /// Returns the main name of the GPU that machine code is for. LLVM and DPC++ have names of their own for the same GPUs:
 /// `bmg_g21`, `intel_gpu_bmg_g21`, `intel_gpu_20_1_4`.
-pub(crate) fn of_code(target: &str) -> Option<String> {
+pub(crate) fn name_of_target(target: &str) -> Option<String> {
     let name = target.strip_prefix("intel_gpu_").unwrap_or(target);
     canonical(name).or_else(|| canonical(&name.replace('_', "-"))).or_else(|| canonical(&name.replace('_', ".")))
 }
@@ -156,18 +156,19 @@ pub(crate) fn members(name: &str) -> Vec<String> {
     }
 }
 
-/// Returns how a GPU takes machine code: 0 for code of its own, 1 for code of its family or of a GPU that Intel's
-/// runtime lists as compatible. Returns `None` if it does not. Both names are main names.
+/// Returns the rank of machine code for a GPU, which prefers lower ranks, or `None` if the GPU does not load the code.
+/// Code for the GPU itself has the rank 0. Code for its family, or for a GPU that Intel's runtime lists as compatible,
+/// has the rank 1. Both names are main names.
 pub(crate) fn preference(code: &str, gpu: &str) -> Option<u32> {
     if code == gpu {
         return Some(0);
     }
-    let is_compatible = TAKEN_BY.iter().any(|(of, others)| *of == code && others.contains(&gpu));
+    let is_compatible = TAKEN_BY.iter().any(|(built_for, others)| *built_for == code && others.contains(&gpu));
     if is_compatible || members(code).iter().any(|member| member == gpu) { Some(1) } else { None }
 }
 
-/// The section with SPIR-V in an ELF file that the driver compiles for any GPU: the member `generic_ir` of archives of
-/// `ocloc`.
+/// The section with SPIR-V, which the driver compiles for any GPU, in an ELF file without machine code. The members
+/// `generic_ir` of archives of `ocloc` are such files.
 const SPIRV: &[u8] = b"SPIRV Object";
 
 /// Returns the SPIR-V in an ELF file that is for any GPU, or `None` for an ELF file with machine code.
@@ -178,7 +179,7 @@ pub(super) fn spirv(data: &[u8]) -> Option<&[u8]> {
 /// Returns the name of the GPU that an ELF file is for. Returns `None` if the file has no such notes, or if they have
 /// no IP version and an unknown product family.
 pub(super) fn name(data: &[u8]) -> Option<String> {
-    let notes = File::read(data).ok()?.section_named(SECTION)?;
+    let notes = File::read(data).ok()?.section_named(NOTES_SECTION)?;
     match find_note(notes, PRODUCT_CONFIG) {
         // Without an IP version, the product family names the GPU.
         None | Some(0) => {}
@@ -187,10 +188,10 @@ pub(super) fn name(data: &[u8]) -> Option<String> {
     name_of_family(find_note(notes, PRODUCT_FAMILY)?).map(str::to_owned)
 }
 
-/// Returns the name of a product family: that of its GPU, if it has only one. Returns `None` for an unknown number.
+/// Returns the name of a product family, or of its GPU if it has only one. Returns `None` for an unknown number.
 fn name_of_family(number: u32) -> Option<&'static str> {
     let family = FAMILIES.iter().find(|(family, _)| *family == number).map(|(_, name)| *name);
-    // A GPU whose family has no number of its own has 0.
+    // In the table of GPUs, 0 means that the family has no number.
     family.or_else(|| all().find(|gpu| gpu.family == number && number != 0).map(|gpu| gpu.name))
 }
 
@@ -208,6 +209,7 @@ fn name_of_version(architecture: u32, release: u32, revision: u32) -> String {
     }
 }
 
+/// Returns the length of a name or value with its padding.
 fn padded(len: u32) -> u64 {
     u64::from(len).next_multiple_of(4)
 }
@@ -215,14 +217,14 @@ fn padded(len: u32) -> u64 {
 /// Finds the first note of a type, and returns the first four bytes of its value as a number. Returns `None` if there
 /// is no such note, or if a note before it is cut off. Names and values are padded to 4 bytes, but the padding of the
 /// last value may be missing.
-fn find_note(notes: &[u8], wanted: u32) -> Option<u32> {
+fn find_note(notes: &[u8], wanted_type: u32) -> Option<u32> {
     let what = "a note";
     let mut cursor = Cursor::new(notes, 0);
     loop {
-        let [name_len, len, number] = [cursor.u32(what).ok()?, cursor.u32(what).ok()?, cursor.u32(what).ok()?];
-        let is_own = cursor.take(padded(name_len), what).ok()?.starts_with(OWNER);
+        let [name_len, len, note_type] = [cursor.u32(what).ok()?, cursor.u32(what).ok()?, cursor.u32(what).ok()?];
+        let is_of_intel = cursor.take(padded(name_len), what).ok()?.starts_with(OWNER);
         let value = cursor.take(padded(len).min(cursor.remaining()), what).ok()?;
-        if is_own && number == wanted {
+        if is_of_intel && note_type == wanted_type {
             return Some(u32::from_le_bytes(*value.first_chunk()?));
         }
     }
@@ -275,7 +277,7 @@ mod tests {
             let canonical = canonical(name).unwrap();
             assert!(members(&canonical).iter().all(|gpu| all().any(|known| known.name == gpu)), "{name}");
             for of_code in [name.replace('-', "_"), format!("intel_gpu_{}", name.replace('-', "_"))] {
-                assert_eq!(super::of_code(&of_code), Some(canonical.clone()), "{of_code}");
+                assert_eq!(super::name_of_target(&of_code), Some(canonical.clone()), "{of_code}");
             }
         }
         names.sort_unstable();
@@ -300,7 +302,7 @@ mod tests {
             ("gfx90a", None),
             ("", None),
         ] {
-            assert_eq!(of_code(typed).as_deref(), name, "{typed}");
+            assert_eq!(name_of_target(typed).as_deref(), name, "{typed}");
         }
     }
 

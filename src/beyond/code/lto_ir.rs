@@ -30,10 +30,10 @@ const ATTRIBUTES_AT: u64 = 20;
 const ARCHITECTURE: u64 = 1;
 /// The attribute that is 1 if the code is for this architecture only, such as `lto_90a`.
 const SPECIFIC: u64 = 32;
-/// The numbers in place of an attribute that end the attributes.
-const LAST: [u64; 2] = [0, 99];
+/// The numbers that mark the end of the attributes.
+const END_MARKERS: [u64; 2] = [0, 99];
 
-/// The largest number of attributes that are read. In a broken file, no number may end them.
+/// The largest number of attributes that are read, because a broken file may have no end marker.
 const ATTRIBUTES_MAX: u64 = 64;
 
 /// Checks the header of LTO-IR, which is at the offset `base` of its file.
@@ -58,7 +58,7 @@ pub(crate) fn architecture(data: &[u8]) -> Option<String> {
         // An attribute and its value have 2 bytes each.
         let at = index.saturating_mul(4);
         let attribute = number::<2>(attributes, at)?;
-        if LAST.contains(&attribute) {
+        if END_MARKERS.contains(&attribute) {
             break;
         }
         match (attribute, number::<2>(attributes, at.saturating_add(2))?) {

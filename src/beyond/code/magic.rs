@@ -18,7 +18,7 @@ const ELF_TYPE: u64 = 16;
 const NVVM_KIND: u64 = 14;
 const NVVM_OPTIX: u64 = 2;
 
-/// The number of bytes at the start of a file in which the header of PTX has to end, comments before it included.
+/// The number of bytes at the start of a file that are searched for the header of PTX, with the comments before it.
 const PTX_HEAD: u64 = 512;
 
 /// The format of code, identified by the first bytes. The rest may be broken.
@@ -81,7 +81,7 @@ impl CodeMagic {
         matches!(self, Self::AmdGpu | Self::Cubin | Self::IntelGpu)
     }
 
-    /// The name of the format of a file with nothing else.
+    /// The name of the format, for a file that consists of this code alone.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bitcode => "LLVM bitcode file",

@@ -38,6 +38,7 @@ const FUNCTION_END: u32 = 0x1_0038;
 const LINE: u32 = 0x4_0008;
 const NO_LINE: u32 = 0x1_013d;
 
+/// The capability of modules for computing.
 const KERNEL: u32 = 6;
 
 /// The addressing models with physical addresses.
@@ -93,28 +94,28 @@ pub(crate) fn is_plausible(data: &[u8]) -> bool {
 pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
     // Instructions are: declarations with the memory model, then functions. Only `OpLine` and `OpNoLine` may follow a
     // function without beginning the next one.
-    let (mut has_model, mut is_in_function, mut end, mut cost) = (false, false, None, 0);
-    for (first, range) in instructions(data) {
+    let (mut has_model, mut is_in_function, mut function_end, mut cost) = (false, false, None, 0);
+    for (first_word, range) in instructions(data) {
         // An instruction without a length, or with an end beyond the data, is other data.
         if range.is_empty() || range.end > len_u64(data) {
             break;
         }
         add(&mut cost, INSTRUCTION_COST);
-        match first {
+        match first_word {
             FUNCTION if has_model && !is_in_function => is_in_function = true,
             FUNCTION_END if is_in_function => {
                 is_in_function = false;
-                end = Some(range.end);
+                function_end = Some(range.end);
             }
             LINE | NO_LINE => {}
             // The header of another module.
             MAGIC => break,
             // Functions come last, so this is other data after the module.
-            _ if end.is_some() && !is_in_function => break,
-            first => has_model |= first & OPCODE == MEMORY_MODEL,
+            _ if function_end.is_some() && !is_in_function => break,
+            _ => has_model |= first_word & OPCODE == MEMORY_MODEL,
         }
     }
-    match end {
+    match function_end {
         Some(end) if !is_in_function => Ok(end),
         _ => Err(cost),
     }
@@ -132,24 +133,24 @@ pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>
     let (word, mut next) = (words(data), Some(HEADER_LEN));
     std::iter::from_fn(move || {
         let start = next?;
-        let first = word(start)?;
-        let word_count = first >> LENGTH_SHIFT;
+        let first_word = word(start)?;
+        let word_count = first_word >> LENGTH_SHIFT;
         let range = span(start, u64::from(word_count).saturating_mul(WORD));
         next = if range.is_empty() { None } else { Some(range.end) };
-        Some((first, range))
+        Some((first_word, range))
     })
 }
 
 /// Returns the opcode and the first operand of each declaration at the start of a module. The memory model is the last
-/// one. An instruction that may not precede it ends the declarations, too, and is not returned.
+/// declaration. Any other instruction before it ends the declarations too, and is not returned.
 fn declarations(data: &[u8]) -> impl Iterator<Item = (u32, u32)> {
     let (word, mut instructions, mut is_over) = (words(data), instructions(data), false);
     std::iter::from_fn(move || {
         if is_over {
             return None;
         }
-        let (first, range) = instructions.next()?;
-        let opcode = first & OPCODE;
+        let (first_word, range) = instructions.next()?;
+        let opcode = first_word & OPCODE;
         let is_declaration = [EXTENSION, IMPORT, MEMORY_MODEL, CAPABILITY].contains(&opcode);
         is_over = opcode == MEMORY_MODEL || !is_declaration;
         if !is_declaration || len_of(&range) <= WORD {

@@ -49,7 +49,7 @@ const VERSION_3: u8 = 1;
 const CUDA_BEFORE_SM_100: u8 = 51;
 const CUDA: u8 = 65;
 
-/// The first SM architecture with code for it alone, which has the suffix `a`.
+/// The first SM architecture that may have the suffix `a`, for code that runs on this architecture alone.
 const FIRST_SPECIFIC: u32 = 90;
 
 /// The section of a cubin with attributes about the GPUs that run it, of CUDA 13 and later.
@@ -116,8 +116,8 @@ fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     let processor = processor_by_elf_number(number)?.name;
     // If `head` ends before the version, the flags are read as in the latest version.
     let version = head.get(VERSION_AT).copied().unwrap_or(u8::MAX);
-    // In version 3, `features` has a bit each: the lowest for XNACK, the next for SRAMECC. Later versions have two bits
-    // each: the lowest two for XNACK, the next two for SRAMECC.
+    // In version 3, each feature has one bit in `features`: the lowest for XNACK, the next for SRAMECC. In later
+    // versions it has two: the lowest two for XNACK, the next two for SRAMECC.
     let (sramecc, xnack) = if version <= VERSION_3 {
         (sign_in_version_3(features & 2), sign_in_version_3(features & 1))
     } else {

@@ -49,7 +49,8 @@ pub(crate) struct UndefinedSymbols {
 }
 
 impl UndefinedSymbols {
-    /// Adds a symbol. `name` finds its name, and is called for few symbols, because names may share megabytes.
+    /// Adds a symbol. `name` returns its name. It is called for the first symbols only, because names in a hostile file
+    /// may share megabytes.
     fn add<'n>(&mut self, name: impl FnOnce() -> &'n [u8], is_variable: bool) {
         if self.names.len() < NAMES_MAX {
             self.names.push(shown(name()).to_string());
@@ -93,10 +94,10 @@ fn undefined_in_elf(data: &[u8]) -> Option<UndefinedSymbols> {
         return None;
     }
     // A linked file has one table of dynamic symbols.
-    let (table, dynamic) = (0_u64..).zip(file.sections.iter()).find(|(_, section)| section.is(SHT_DYNSYM))?;
-    let strings = file.sections.get(usize::try_from(dynamic.link).ok()?)?;
+    let (table_index, table) = (0_u64..).zip(file.sections.iter()).find(|(_, section)| section.is(SHT_DYNSYM))?;
+    let strings = file.sections.get(usize::try_from(table.link).ok()?)?;
     let names = slice(data, strings.offset, strings.size)?;
-    let symbols: Table<'_, Symbol> = Table::new(file.encoding, slice(data, dynamic.offset, dynamic.size)?);
+    let symbols: Table<'_, Symbol> = Table::new(file.encoding, slice(data, table.offset, table.size)?);
     let mut candidates = BTreeMap::new();
     for (index, symbol) in (0_u64..).zip(symbols.iter()) {
         if symbol.section == 0 && symbol.info >> 4 == STB_GLOBAL {
@@ -107,18 +108,18 @@ fn undefined_in_elf(data: &[u8]) -> Option<UndefinedSymbols> {
     if candidates.is_empty() {
         return Some(undefined);
     }
-    let needed = symbols_in_relocations(&file, table)?;
+    let needed = symbols_in_relocations(&file, table_index)?;
     for (_, symbol) in candidates.into_iter().filter(|(index, _)| needed.contains(index)) {
         undefined.add(|| name_of(names, symbol.name), symbol.is(STT_OBJECT));
     }
     Some(undefined)
 }
 
-/// Returns the indices of the symbols that relocations name, in the symbol table in the section `table`. Returns `None`
-/// if a table of relocations is outside the file, or if tables share their bytes many times.
-fn symbols_in_relocations(file: &File<'_>, table: u64) -> Option<BTreeSet<u64>> {
+/// Returns the indices of the symbols that relocations name, in the symbol table in the section `table_index`. Returns
+/// `None` if a table of relocations is outside the file, or if tables share their bytes many times.
+fn symbols_in_relocations(file: &File<'_>, table_index: u64) -> Option<BTreeSet<u64>> {
     let (mut symbols, mut work) = (BTreeSet::new(), Allowance::times(CHECKED_MAX, file.data));
-    for section in file.sections.iter().filter(|section| section.link == table) {
+    for section in file.sections.iter().filter(|section| section.link == table_index) {
         let content = slice(file.data, section.offset, section.stored())?;
         if section.is(SHT_RELA) {
             work.take(section.size)?;
@@ -148,8 +149,8 @@ fn undefined_functions(ptx: &[u8]) -> UndefinedSymbols {
     undefined
 }
 
-/// Returns whether PTX may declare functions `.extern` that are not those of the system. Reads no more than the
-/// statements after each `.extern`, which may be in a comment.
+/// Returns whether PTX may declare functions `.extern` that CUDA's driver does not provide. Reads only the statements
+/// after each `.extern`, which may be in a comment.
 fn may_declare_functions(mut ptx: &[u8]) -> bool {
     let mut functions = Functions::default();
     while functions.declared.is_empty()
@@ -157,23 +158,23 @@ fn may_declare_functions(mut ptx: &[u8]) -> bool {
     {
         let mut tokens = Tokens(ptx.get(at..).unwrap_or_default());
         functions.read_statement(&mut tokens);
-        // A statement may have the word many times, and is read once.
+        // The search goes on after the statement, which may contain `.extern` many times.
         ptx = tokens.0;
     }
     !functions.declared.is_empty()
 }
 
 /// Returns whether CUDA's driver provides a function for PTX.
-fn is_of_system(name: &[u8]) -> bool {
+fn is_system_function(name: &[u8]) -> bool {
     SYSTEM_FUNCTIONS.contains(&name) || SYSTEM_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The names of functions in PTX.
 #[derive(Default)]
 struct Functions<'p> {
-    /// Those declared `.extern`, without those of the system.
+    /// The functions that are declared `.extern` and not provided by CUDA's driver.
     declared: BTreeSet<&'p [u8]>,
-    /// Those with a body, and aliases.
+    /// The functions with a body, and aliases.
     defined: BTreeSet<&'p [u8]>,
     called: BTreeSet<&'p [u8]>,
 }
@@ -203,7 +204,7 @@ impl<'p> Functions<'p> {
                 b";" => {
                     if let Some(name) = function
                         && is_extern
-                        && !is_of_system(name)
+                        && !is_system_function(name)
                     {
                         self.declared.insert(name);
                     }
@@ -221,8 +222,8 @@ impl<'p> Functions<'p> {
 struct Tokens<'p>(&'p [u8]);
 
 impl<'p> Tokens<'p> {
-    /// Returns the name of a function after its results, which are in parentheses, and after directives. Returns `None`
-    /// for a register, in a call of a function by its address.
+    /// Skips directives and the results of a function, which are in parentheses, and returns the function's name.
+    /// Returns `None` for a register, which holds the address of the called function.
     fn name(&mut self) -> Option<&'p [u8]> {
         let mut depth = 0_usize;
         loop {
@@ -259,8 +260,8 @@ impl<'p> Iterator for Tokens<'p> {
                     let end = memmem::find(rest, b"*/").unwrap_or(rest.len());
                     self.0 = rest.get(end..).and_then(|rest| rest.get(2..)).unwrap_or_default();
                 }
-                _ if is_of_word(first) => {
-                    let len = self.0.iter().take_while(|&&byte| is_of_word(byte)).count();
+                _ if is_word_byte(first) => {
+                    let len = self.0.iter().take_while(|&&byte| is_word_byte(byte)).count();
                     let (word, rest) = self.0.split_at_checked(len)?;
                     self.0 = rest;
                     return Some(word);
@@ -277,7 +278,7 @@ impl<'p> Iterator for Tokens<'p> {
 }
 
 /// Returns whether a byte is part of the name of a function, a directive, an instruction or a register.
-fn is_of_word(byte: u8) -> bool {
+fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_$.%".contains(&byte)
 }
 

@@ -8,7 +8,7 @@
 
 use std::io::{Read as _, Write};
 
-use flate2::{Crc, FlushCompress, Status};
+use flate2::{Compress, Crc, FlushCompress, Status};
 
 use crate::base::bytes::len_u64;
 use crate::base::codec::zlib;
@@ -77,25 +77,33 @@ fn compress(data: Slice<'_>, index: u64, is_last: bool, level: i32) -> Result<Bl
     let (before, content) = bytes.split_at(dictionary_len.min(bytes.len()));
     const HAS_ZLIB_HEADER: bool = false;
     let mut encoder = zlib::encoder(HAS_ZLIB_HEADER, level);
-    let broken = |_| Error::internal("DEFLATE cannot compress a block");
     if !before.is_empty() {
-        encoder.set_dictionary(before).map_err(broken)?;
+        encoder.set_dictionary(before).map_err(|_| broken())?;
     }
+    let compressed = compress_all(content, &mut encoder, is_last)?;
+    let mut crc = Crc::new();
+    crc.update(content);
+    Ok(Block { dictionary_len, crc, compressed, bytes })
+}
+
+fn broken() -> Error {
+    Error::internal("DEFLATE cannot compress a block")
+}
+
+/// Returns all of the `content` compressed, up to the end of a byte: of the whole stream, if the content `is_last`.
+fn compress_all(content: &[u8], encoder: &mut Compress, is_last: bool) -> Result<Vec<u8>> {
     let flush = if is_last { FlushCompress::Finish } else { FlushCompress::Sync };
     let mut compressed = Vec::with_capacity(content.len() / 2);
     loop {
         let rest = usize::try_from(encoder.total_in()).ok().and_then(|read| content.get(read..)).unwrap_or_default();
         // The encoder is done when it leaves a part of the room for its output.
         compressed.reserve((content.len() / 4).max(4096));
-        let status = encoder.compress_vec(rest, &mut compressed, flush).map_err(broken)?;
+        let status = encoder.compress_vec(rest, &mut compressed, flush).map_err(|_| broken())?;
         let is_complete = encoder.total_in() == len_u64(content) && compressed.len() < compressed.capacity();
         if status == Status::StreamEnd || (!is_last && is_complete) {
-            break;
+            return Ok(compressed);
         }
     }
-    let mut crc = Crc::new();
-    crc.update(content);
-    Ok(Block { dictionary_len, crc, compressed, bytes })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Writes the parts of an archive again that follow when members become shorter or longer: their headers, and the
-//! offsets in the index. The [parent module](super) documents the headers.
+//! Writes the parts of an archive that change when members become shorter or longer: their headers, and the offsets in
+//! the index. [`archive`](crate::llvm::container::archive) documents the headers.
 //!
 //! | index | numbers |
 //! |---|---|
@@ -86,26 +86,26 @@ impl<'a> Archive<'a> {
         Ok(header)
     }
 
-    /// Returns the new records of each index, with their offset in the archive. `moved` returns the new offset for an
-    /// old one.
-    pub(crate) fn index_with(&self, moved: impl Fn(u64) -> u64) -> Result<Vec<(u64, Vec<u8>)>> {
-        let mut new = Vec::new();
+    /// Returns the new records of each index, after their offset in the archive. `new_offset` maps the old offset of a
+    /// member to the new one.
+    pub(crate) fn index_with(&self, new_offset: impl Fn(u64) -> u64) -> Result<Vec<(u64, Vec<u8>)>> {
+        let mut new_records = Vec::new();
         for IndexRecords { range, record_len, encoding } in self.indexes().with_path(self.data.path())? {
             let mut records = self.data.claimed(&range)?.bytes().to_vec();
             for record in records.chunks_exact_mut(record_len) {
                 // The offset is the last number of a record.
                 let at = record_len.saturating_sub(encoding.word);
                 let field = record.get_mut(at..).unwrap_or_default();
-                let offset = moved(encoding.read(field));
+                let offset = new_offset(encoding.read(field));
                 if encoding.truncated(offset) != offset {
                     let reason = format!("the offset {offset} of a member is too large for the index");
                     return Err(Error::refused(ErrorKind::Limit, self.data.path(), range.start, reason));
                 }
                 encoding.write(offset, field);
             }
-            new.push((range.start, records));
+            new_records.push((range.start, records));
         }
-        Ok(new)
+        Ok(new_records)
     }
 
     /// Returns the records of the indexes, which are the first members of the archive. An archive need not have any.

@@ -117,6 +117,7 @@ impl AnyBundle {
         if let Some(format) = Self::format_of_head(bundle.beginning()) {
             return Ok(format);
         }
+        // A plain bundle has been read by its format, so only a compressed bundle comes here. `bundle` is never used.
         let what = if let Some(recorded) = bundle.compressed { recorded.what } else { "bundle" };
         Err(Malformed::compressed(what, bundle.offset, "the inflated data is not a bundle"))
     }

@@ -72,6 +72,7 @@ impl ContentKind {
         self.name_and_extension().1
     }
 
+    /// The name in reports, and the extension of files.
     fn name_and_extension(self) -> (&'static str, &'static str) {
         match self {
             Self::Empty => ("empty", "bin"),

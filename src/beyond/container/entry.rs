@@ -177,9 +177,9 @@ impl Bundle<'_> {
         Ok(total(self.distinct_packed().into_iter().map(|packed| packed.inflated)).saturating_add(len))
     }
 
-    /// Returns the number of bytes that the compressed code objects inflate to, without code objects that
-    /// exceed their limit: they are not inflated. Code objects that are compressed together count once.
-    pub(crate) fn packed_len(&self) -> u64 {
+    /// Returns the number of bytes that the compressed code objects inflate to. Code objects that exceed their limit do
+    /// not count, because they are not inflated. Code objects that are compressed together count once.
+    pub(crate) fn inflated_len_of_packed(&self) -> u64 {
         let mut len = 0;
         for packed in self.distinct_packed() {
             if packed.inflated <= packed.limit {

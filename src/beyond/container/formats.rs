@@ -1,5 +1,5 @@
-//! The formats of containers of code objects: one row of [`FORMATS`] for each, with all that the search, the jobs and the
-//! subcommands need to know of it besides its reader.
+//! The formats of containers of code objects: one row of [`FORMATS`] for each. The search, the jobs and the subcommands
+//! take everything about a format from its row, except how to read it.
 
 use super::bundle_reader::BundleReader;
 use super::section::{HIP_SECTIONS, PE_OFFLOADING, RELOCATABLE_CODE, SectionContent, SectionRule};
@@ -42,15 +42,16 @@ pub(crate) struct FormatRow {
     pub(crate) format: Format,
     /// The name of the format in reports and messages.
     pub(crate) name: &'static str,
-    /// The names of one and of several of what `inspect` counts.
+    /// The singular and the plural of what `inspect` counts: containers, or code objects in them.
     #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only command lines count containers"))]
     pub(crate) counted: (&'static str, &'static str),
-    /// The name of several that `recompress` leaves as they are.
+    /// The plural for containers of this format that `recompress` leaves as they are.
     pub(crate) left_as_they_are: &'static str,
     /// The first bytes: any of these. Without any, another format or a section holds the code objects, or a function
     /// of [`Magic`](super::Magic) identifies the format.
     pub(crate) magics: &'static [&'static [u8]],
-    /// Returns whether data that begins with the magic is of this format. `None` if all data is that is not a text.
+    /// Returns whether data that begins with the magic is of this format. `None` if the magic alone decides, unless the
+    /// data is a text.
     pub(crate) confirm: Option<fn(&[u8]) -> bool>,
     /// Reads consecutive containers.
     pub(crate) reader: BundleReader,
@@ -98,26 +99,28 @@ pub(crate) enum LoadedFile {
 pub(crate) enum Rule {
     /// A section or another container may hold such a container.
     Nested,
-    /// It need not serve every GPU of a program, because other containers or files may serve the rest.
+    /// A container need not serve every GPU of a program, because other containers or files may serve the rest.
     ForSomeGpus,
     /// The code objects are not alternatives: a program needs each that runs on its GPU. So several may have one ID. All
     /// of a library serve a GPU together.
     EachNeeded,
     /// Compilers write a container for each target, one after another, which a program uses together.
     OnePerTarget,
-    /// It is an object that a linker reads, and the host's code object is the object without the sections of the others.
+    /// The container is an object that a linker reads. The host's code object is this object without the sections of
+    /// the other code objects.
     Object,
     /// The driver links relocatable code in it when the program starts.
     LinkedByDriver,
-    /// It is an archive for several libraries: a bundle is what one library loads, and its name is the last step of its
-    /// place. Other archives may serve other GPUs. The search reports code objects in it that cannot be read.
+    /// The container is an archive for several libraries. A bundle in it has the code that one library loads, and its
+    /// name is the last step of its place. Other archives may serve other GPUs. The search reports code objects in it
+    /// that cannot be read.
     Archive,
-    /// It is a text, and so may be its code objects.
+    /// The container is a text, and its code objects may be texts too.
     Text,
-    /// LLVM's bundler makes it of files of any kind.
+    /// LLVM's bundler makes such containers from files of any kind.
     AnyFiles,
-    /// Nothing but the content shows what a code object is. So compressed content is inflated for that, it may be an
-    /// archive of code objects, and content of an unknown format is a fault.
+    /// The kind of a code object is known only by its content. So compressed content is inflated to identify it, it may
+    /// be an archive of code objects, and content of an unknown format is a fault.
     KnownByContent,
     /// Code objects are compressed one by one, each in bytes of its own.
     PackedAlone,
@@ -127,7 +130,7 @@ pub(crate) enum Rule {
     NamesOfDpcpp,
 }
 
-/// What most formats have.
+/// The values that most formats have.
 const DEFAULT: FormatRow = FormatRow {
     format: Format::Bundle,
     name: "bundle",
@@ -300,7 +303,7 @@ impl Format {
     }
 }
 
-/// The reason for which [`Cursor`] would give up, in a trial whose errors do not matter.
+/// The name of a field in errors of [`Cursor`], which a trial ignores.
 const FIELD: &str = "a field";
 
 /// Returns the fields after a magic at the start of data.
@@ -308,12 +311,14 @@ fn fields_after<'d>(magic: &[u8], data: &'d [u8]) -> Cursor<'d> {
     Cursor::new(tail(data, len_u64(magic)).unwrap_or_default(), 0)
 }
 
+/// Returns whether a bundle with this magic has entries, and the data has room for them.
 fn is_bundle_plausible(data: &[u8]) -> bool {
     let mut fields = fields_after(container::MAGIC.as_bytes(), data);
-    let Ok(count) = fields.u64(FIELD) else { return false };
-    count > 0 && count <= fields.remaining() / binary::ENTRY_FIELDS
+    let Ok(entry_count) = fields.u64(FIELD) else { return false };
+    entry_count > 0 && entry_count <= fields.remaining() / binary::ENTRY_FIELDS
 }
 
+/// Returns whether an offload binary with this magic has a known version.
 fn is_offload_binary_plausible(data: &[u8]) -> bool {
     let Ok(version) = fields_after(&offload_binary::MAGIC, data).u32(FIELD) else { return false };
     Version::from_number(version).is_some()

@@ -34,8 +34,8 @@ use crate::llvm::container::{Container, Contents, Entry};
 /// The first bytes of HCF data as AdaptiveCpp writes it.
 pub(crate) const MAGIC: &[u8] = b"object-id";
 
-/// The number of bytes at the start that have the first two lines, which are much shorter.
-const HEAD: u64 = 512;
+/// The number of bytes at the start that are searched for the first two lines, which are much shorter.
+const HEAD_LEN: u64 = 512;
 
 /// The markers between the text and the binary content.
 const MARKERS: [&[u8]; 2] = [b"__acpp_hcf_binary_appendix", b"__hipsycl_hcf_binary_appendix"];
@@ -49,7 +49,7 @@ const DEPTH_MAX: usize = 16;
 /// Whether data begins like HCF data of AdaptiveCpp: with a number, in the first line, and the name of the program that
 /// wrote it.
 pub(crate) fn is_hcf(data: &[u8]) -> bool {
-    let head = slice(data, 0, HEAD).unwrap_or(data);
+    let head = slice(data, 0, HEAD_LEN).unwrap_or(data);
     let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
     let has_key =
         |line: &[u8], key| line.strip_prefix(key).is_some_and(|rest| rest.trim_ascii_start().starts_with(b"="));
@@ -71,7 +71,7 @@ impl Container for Hcf {
         check_entry_count(to_u64(ranges.len()), base)?;
         let (mut entries, mut end) = (Vec::new(), contents_at);
         let (mut allowance, bounds) = (Allowance::new(total), Bounds { base, len: total });
-        for Content { start, size } in ranges {
+        for ContentRange { start, size } in ranges {
             let start = contents_at.saturating_add(start);
             let range = bounds.claim(start, size, "the content of a node of HCF data")?;
             let expected = "together with the other nodes no more than the HCF data";
@@ -101,7 +101,7 @@ fn entry_id(content: &[u8]) -> String {
 }
 
 /// The range of the content of a node, counted from the marker's end.
-struct Content {
+struct ContentRange {
     start: u64,
     size: u64,
 }
@@ -115,7 +115,7 @@ struct Node<'d> {
 }
 
 /// Reads the text of HCF data. Returns the end of the marker, and the contents of all nodes in the order of the text.
-fn read_text(data: &[u8], base: u64) -> Result<(u64, Vec<Content>), Malformed> {
+fn read_text(data: &[u8], base: u64) -> Result<(u64, Vec<ContentRange>), Malformed> {
     let (mut nodes, mut contents, mut position) = (Vec::<Node<'_>>::new(), Vec::new(), 0_u64);
     loop {
         // Blanks and empty lines are skipped at once: a file may have millions of them.
@@ -137,7 +137,11 @@ fn read_text(data: &[u8], base: u64) -> Result<(u64, Vec<Content>), Malformed> {
 }
 
 /// Reads a line of the text, which is not empty. `nodes` are the nodes around it, the innermost last.
-fn read_line<'d>(line: &'d [u8], nodes: &mut Vec<Node<'d>>, contents: &mut Vec<Content>) -> Result<(), &'static str> {
+fn read_line<'d>(
+    line: &'d [u8],
+    nodes: &mut Vec<Node<'d>>,
+    contents: &mut Vec<ContentRange>,
+) -> Result<(), &'static str> {
     if let Some(name) = line.strip_prefix(b"{.") {
         if nodes.len() >= DEPTH_MAX {
             return Err("nodes that are nested too deep");
@@ -149,7 +153,7 @@ fn read_line<'d>(line: &'d [u8], nodes: &mut Vec<Node<'d>>, contents: &mut Vec<C
         let node = nodes.pop().filter(|node| node.name == name).ok_or("an end without a node")?;
         if name == BINARY {
             let (Some(start), Some(size)) = (node.start, node.size) else { return Err("content without a range") };
-            contents.push(Content { start, size });
+            contents.push(ContentRange { start, size });
         }
         return Ok(());
     }

@@ -88,7 +88,8 @@ const fn anything(name: &'static str) -> Magic {
     Magic::Unread(Unread::anything(name))
 }
 
-/// Offset and first bytes of the formats that are no containers of code objects, and that LLVM's tools do not know.
+/// The formats that are not containers of code objects and that LLVM's tools do not know: the offset and the bytes of
+/// the magic of each.
 pub(crate) static OTHERS: [(usize, &[u8], Magic); 29] = [
     // A tar archive whose first header is broken. The name of a member comes before this magic, and may begin with
     // another magic of this table, which is shorter.
@@ -168,8 +169,8 @@ impl Magic {
         }
     }
 
-    /// Identifies a format by its row in [`FORMATS`] or [`OTHERS`], or else by its fields. If several rows apply, the one
-    /// with more bytes of evidence wins.
+    /// Identifies a format by its row in [`FORMATS`] or [`OTHERS`], or else by its fields. If several rows apply, the
+    /// one with more bytes of evidence wins.
     fn identify_by_table(data: &[u8]) -> Self {
         let mut best: Option<(&[u8], Self)> = None;
         for (at, magic, format) in rows() {
@@ -356,8 +357,8 @@ pub(crate) fn is_text(bytes: &[u8]) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_control() && !c.is_whitespace())
 }
 
-/// The rows of all formats, also of those that LLVM's tools know: offset, magic, and what data that begins like this is.
-/// HCF data is not among them, because more text has to follow its magic.
+/// The rows of all formats, also of those that LLVM's tools know: offset, magic, and what data that begins like this
+/// is. HCF data is not among them, because more text has to follow its magic.
 #[cfg(test)]
 pub(crate) fn rows_to_test() -> Vec<(usize, &'static [u8], Magic)> {
     let of_llvm = magic::MAGICS.map(|(magic, _)| (0, magic, Magic::identify(magic)));

@@ -14,7 +14,7 @@
 //! 4. Add a fixture, a property in `tests/properties/` with a fuzz target, and rows in `tests/growth.rs`,
 //!    `tests/bombs.rs` and `tests/faults.rs`.
 //!
-//! More is needed only for more than that:
+//! Other additions:
 //!
 //! | for | add |
 //! |---|---|
@@ -25,8 +25,8 @@
 //! | a new kind of code object | a variant of `CodeMagic` (`code/magic.rs`) and one of `ContentKind` (`content_kind.rs`) with its name and extension, also in the schemas (`scan/schemas.rs`) |
 //! | a format that `recompress` writes | the steps in the head of `job/recompress/mod.rs` |
 //!
-//! A format of LLVM's tools is in `src/llvm/container/`, with its first bytes in `magic.rs` there if LLVM's tools tell it
-//! from others, and a type of `llvm::FileType` if LLVM's bundler has a `-type` for it.
+//! A format of LLVM's tools is in `src/llvm/container/`, with its first bytes in `magic.rs` there if LLVM's tools tell
+//! it from others, and a type of `llvm::FileType` if LLVM's bundler has a `-type` for it.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod archive_rewrite;

@@ -94,7 +94,7 @@ impl Packed {
 
     /// Inflates up to `len` bytes from the start of a code object in the bundle `data`, or more if its compression
     /// inflates a block at a time. Returns `None` if the code object is compressed with others, or is broken. Device
-    /// images of DPC++ are read so, and code objects of fatbins that are files.
+    /// images of DPC++ are read in this way, and code objects of fatbins that are files.
     pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
         if self.is_shared() {
             return None;
@@ -162,6 +162,7 @@ impl Packed {
         Ok(input)
     }
 
+    /// Inflates an LZ4 block into memory, after a check of the recorded size.
     fn inflate_block(&self, stored: Slice<'_>) -> Result<Input> {
         if self.inflated / LZ4_RATIO_MAX > stored.len() {
             return Err(self.wrong_size(stored, format!("at most {}", stored.len().saturating_mul(LZ4_RATIO_MAX))));
@@ -170,7 +171,7 @@ impl Packed {
         let size = i32::try_from(self.inflated)
             .map_err(|_| self.wrong_size(stored, format!("at most {}, the largest of an LZ4 block", i32::MAX)))?;
         let inflated = codec::inflate_block(stored.bytes(), size);
-        // The other decoders read from the file, and not from the mapping.
+        // Unlike the other decoders, this one reads from the mapping, so the bytes are counted here.
         stored.note_all_read();
         match inflated {
             Ok(inflated) if len_u64(&inflated) == self.inflated => Ok(Input::from_bytes(stored.path(), inflated)),
@@ -181,6 +182,7 @@ impl Packed {
         }
     }
 
+    /// Inflates a stream of zlib or zstd, in memory or to a temporary file.
     fn inflate_stream(&self, body: Slice<'_>, method: Method, form: StreamForm) -> Result<Input> {
         // No header precedes the stream, so version, total length and hash are not recorded.
         let recorded = Recorded { what: WHAT, version: 0, method, total: None, inflated: self.inflated, hash: None };

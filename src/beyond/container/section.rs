@@ -112,7 +112,7 @@ impl SectionRule {
     fn applies_to(self, section: &Section<'_>) -> bool {
         let section_name = section.name.unwrap_or_default();
         match self {
-            Self::Type(number) => section.section_type() == Some(number),
+            Self::Type(section_type) => section.section_type() == Some(section_type),
             Self::Is(name) => section_name == name.as_bytes(),
             Self::Begins(name) => section_name.starts_with(name.as_bytes()),
             Self::IsLinked(name) => is_linked(section) && section_name == name.as_bytes(),
@@ -140,8 +140,8 @@ pub(crate) fn known_content(section: &Section<'_>) -> Option<SectionContent> {
             return Some(content);
         }
     }
-    let other = if section.is_data() { Some(SectionContent::Data) } else { None };
-    first_content(&SECTIONS, section).or(other)
+    let unnamed = if section.is_data() { Some(SectionContent::Data) } else { None };
+    first_content(&SECTIONS, section).or(unnamed)
 }
 
 /// Returns the content of a section by the first rule that applies to it, or `None` if none does.

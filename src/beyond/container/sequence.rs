@@ -1,7 +1,7 @@
 //! Walks the bundles that a search finds, and reads their code objects.
 //!
-//! The walk is the clone's ([`sequence`]), with what only other formats have: fillers between bundles, rules for their
-//! positions, code objects that are compressed on their own, and bundles that were inflated ahead.
+//! The walk is the clone's ([`sequence`]). Added are fillers between bundles, rules for their positions, code objects
+//! that are compressed on their own, and bundles that another thread has inflated ahead of the walk.
 
 use std::borrow::Cow;
 use std::io;
@@ -236,7 +236,7 @@ pub(crate) fn find_inflated_whole<'a>(
     limits: Limits,
 ) -> Vec<Compressed<'a>> {
     let bundles = SearchBundles::new(data, container, inflate);
-    let (mut whole, mut position) = (Vec::new(), 0);
+    let (mut to_inflate, mut position) = (Vec::new(), 0);
     for _ in 0..AHEAD_MAX {
         let Some(rest) = bundles.walk.rest(position) else { break };
         let Ok(Some(compressed)) = container.compressed(rest, limits) else { break };
@@ -248,14 +248,14 @@ pub(crate) fn find_inflated_whole<'a>(
         let stored_len = compressed.stored_len();
         // A bundle that the walk may inflate only in part is not inflated ahead.
         if !bundles.walk.may_read_prefix(&compressed) {
-            whole.push(compressed);
+            to_inflate.push(compressed);
         }
         let Ok(stored_len) = stored_len else { break };
         let end = bundles.walk.skip_padding(position.saturating_add(stored_len));
         let Some(next) = end.and_then(|end| bundles.skip_fillers(end)) else { break };
         position = next;
     }
-    whole
+    to_inflate
 }
 
 impl<'a> SearchBundles<'a> {
@@ -273,7 +273,8 @@ impl<'a> SearchBundles<'a> {
         self
     }
 
-    /// Fetches the next of the bundles that were inflated `ahead`, unless the one fetched before is still unused.
+    /// Fetches the next of the bundles that were inflated `ahead`, unless the walk has not yet used the last one
+    /// fetched.
     pub(crate) fn take_inflated(&mut self, ahead: &mut dyn Iterator<Item = (u64, Inflated)>) {
         if self.ready.is_none() {
             self.ready = ahead.next();
@@ -298,7 +299,7 @@ impl<'a> SearchBundles<'a> {
     }
 
     /// Returns the first position from `position` on that is neither padding nor a filler, or `None` without one.
-    /// `position` is not padding.
+    /// `position` must not be padding.
     fn skip_fillers(&self, position: u64) -> Option<u64> {
         let mut position = position;
         loop {
@@ -317,7 +318,7 @@ impl<'a> SearchBundles<'a> {
         };
         // Set before the bundle is read: the claim counts even if the bundle is broken.
         self.claimed = Some(compressed.recorded().inflated);
-        let bundle = match self.ready.take_if(|(of, _)| *of == compressed.offset()) {
+        let bundle = match self.ready.take_if(|(offset, _)| *offset == compressed.offset()) {
             Some((_, inflated)) => inflated.and_then(|inflated| self.walk.read_inflated(&compressed, inflated)),
             None => self.walk.read_compressed(&compressed),
         };
@@ -325,7 +326,7 @@ impl<'a> SearchBundles<'a> {
         bundle.map(Some)
     }
 
-    /// Reads a bundle that is not compressed as a whole. One at a wrong position is read all the same, with this fault.
+    /// Reads a bundle that is not compressed as a whole. A bundle at a wrong position is read too, and has that fault.
     fn read_plain(&mut self, position: u64, data: Slice<'a>) -> Result<Option<Bundle<'a>>> {
         let Some(mut bundle) = self.walk.read_plain(position, data)? else { return Ok(None) };
         bundle.limit(self.walk.limits);

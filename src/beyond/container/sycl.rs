@@ -16,7 +16,7 @@
 //!
 //! An image is SPIR-V, LLVM bitcode, an ELF file, PTX, an `ar` archive with an ELF file for each of several GPUs, or a
 //! bundle or fatbin of another compiler. With `--offload-compress`, each is one zstd frame (RFC 8878), whose blocks
-//! tell its end. With `-emit-reg-funcs=0` there is no table, and the end of an image is found in its content.
+//! record its end. With `-emit-reg-funcs=0` there is no table, and the end of an image is found in its content.
 //!
 //! Sources: DPC++ of 2026 (clang-offload-wrapper, clang-linker-wrapper, clang-offload-extract); libraries of oneAPI
 //! 2023 to 2026, for Linux and Windows.
@@ -51,14 +51,14 @@ pub(crate) const TABLE: &str = ".tgtimg";
 const ENTRY_LEN: u64 = 16;
 
 /// The offset of the size in an entry.
-const SIZE: u64 = 8;
+const SIZE_AT: u64 = 8;
 
 /// A number of images that is too large for a section: one more than [`check_entry_count`] allows. The search for
-/// images stops there, because [`parts`] then reports that there are too many.
+/// images stops there, because [`all_images`] then reports that there are too many.
 const TOO_MANY: usize = 100_001;
 
 /// The first bytes of a zstd frame.
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// An image, as its table records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,11 +82,11 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
     };
     let count = len_of(table).checked_div(ENTRY_LEN).unwrap_or_default();
     for index in 0..count {
-        let at = table.start.saturating_add(index.saturating_mul(ENTRY_LEN));
-        match image(data, &map, at) {
+        let entry_at = table.start.saturating_add(index.saturating_mul(ENTRY_LEN));
+        match image(data, &map, entry_at) {
             Ok(image) => images.extend(image),
             Err(what) if faults.len() < FAULTS_MAX => {
-                faults.push(Malformed::at(what, bounds.absolute(at)));
+                faults.push(Malformed::at(what, bounds.absolute(entry_at)));
             }
             // More faults are not reported, but the rest of the images is still found.
             Err(_) => {}
@@ -104,7 +104,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
 
 /// Returns the image of an entry at an offset in the file, or `None` if it is padding.
 fn image(data: &[u8], map: &PointerMap<'_>, at: u64) -> Result<Option<Image>, &'static str> {
-    let size = at.checked_add(SIZE).and_then(|at| number::<8>(data, at));
+    let size = at.checked_add(SIZE_AT).and_then(|at| number::<8>(data, at));
     let size = size.ok_or("a table of device images beyond the end of the file")?;
     let target = map.target_at(at).ok_or("a device image in another file")?;
     if target.is_null() {
@@ -117,7 +117,7 @@ fn image(data: &[u8], map: &PointerMap<'_>, at: u64) -> Result<Option<Image>, &'
 /// Returns the images in a section, in order. `images` are the images that its tables record, in order, with offsets in
 /// the section. Other images are found between them by their content. If there are too many, an unreadable image ends
 /// the list. Offsets in errors count from `base`.
-pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> {
+pub(crate) fn all_images(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> {
     let mut parts = Vec::new();
     let mut position = 0_u64;
     for image in recorded_images(section, base, images) {
@@ -139,7 +139,7 @@ pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> 
 /// `base`.
 pub(crate) fn recorded_images(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredImage> {
     let mut stored = Vec::new();
-    // No further images are read: `parts` reports that there are too many.
+    // No further images are read: `all_images` reports that there are too many.
     let images = images.get(..TOO_MANY).unwrap_or(images);
     // An image ends before the next offset that a table records, so the images are read from the last to the first.
     let (mut limit, mut next_offset) = (len_u64(section), len_u64(section));
@@ -184,7 +184,7 @@ impl StoredImage {
     fn find(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
         let Image { offset, size } = image;
         let space = bytes_in(section, offset..limit).unwrap_or_default();
-        if space.starts_with(&ZSTD) {
+        if space.starts_with(&ZSTD_MAGIC) {
             return Self::find_frame(space, base, image, limit);
         }
         match Bounds::of(section, base).claim(offset, size, "the device image") {
@@ -219,7 +219,7 @@ impl StoredImage {
 
 /// Adds the images in a range of a section that no table records. Zeros before an image are padding. The image ends
 /// where its content does. If its format does not say where, it has the rest of the range without the zeros at the end.
-/// Offsets in errors count from `base`. The search stops at [`TOO_MANY`] images, which [`parts`] reports.
+/// Offsets in errors count from `base`. The search stops at [`TOO_MANY`] images, which [`all_images`] reports.
 fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored>) {
     let mut position = range.start;
     while let Some(rest) = bytes_in(section, position..range.end) {
@@ -227,7 +227,7 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
         add(&mut position, to_u64(zeros));
         let rest = bytes_in(section, position..range.end).unwrap_or_default();
         let (len, part) = match Magic::identify(rest) {
-            _ if rest.starts_with(&ZSTD) => unlisted_frame(rest, base, position),
+            _ if rest.starts_with(&ZSTD_MAGIC) => unlisted_frame(rest, base, position),
             Magic::Code(CodeMagic::SpirV) => (spirv_len(rest), None),
             Magic::Archive => (archive_len(rest), None),
             magic if magic.is_elf() => (elf::len(rest), None),
@@ -330,7 +330,7 @@ mod tests {
     /// A frame with these fields and one raw block of three bytes.
     #[cfg(feature = "zstd")]
     fn frame(descriptor: u8, fields: &[u8], end: &[u8]) -> Vec<u8> {
-        [&ZSTD[..], &[descriptor], fields, &[3 << 3 | 1, 0, 0], b"abc", end].concat()
+        [&ZSTD_MAGIC[..], &[descriptor], fields, &[3 << 3 | 1, 0, 0], b"abc", end].concat()
     }
 
     #[test]
@@ -353,8 +353,8 @@ mod tests {
         }
         // A block that repeats a byte takes one; there is no fourth type.
         let len = |data: &[u8]| codec::frame_len_and_size(data).ok().map(|(len, _)| len);
-        assert_eq!(len(&[&ZSTD[..], &[0x20, 9, 9 << 3 | 3, 0, 0, b'x']].concat()), Some(10));
-        assert_eq!(len(&[&ZSTD[..], &[0x20, 9, 7, 0, 0, b'x']].concat()), None);
+        assert_eq!(len(&[&ZSTD_MAGIC[..], &[0x20, 9, 9 << 3 | 3, 0, 0, b'x']].concat()), Some(10));
+        assert_eq!(len(&[&ZSTD_MAGIC[..], &[0x20, 9, 7, 0, 0, b'x']].concat()), None);
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
         let member = |content: &str| format!("{:<48}{:<10}`\n{content}", "a.o/", content.len());
         let archive = ["!<arch>\n", &member("even"), &member("zeros\0\0\0\0\0")].concat();
         let section = [archive.as_bytes(), &[0; 6]].concat();
-        let found = parts(&section, 0, &[]);
+        let found = all_images(&section, 0, &[]);
         assert!(
             matches!(&found[..], [Stored::Range(range)] if *range == (0..len_u64(archive.as_bytes()))),
             "{found:?}"
@@ -386,7 +386,7 @@ mod tests {
         let section = [&module[..], &[0; 4], &frame(0x20, &[3], b""), &[0; 3], &module, &[0; 9]].concat();
         let found = |images: &[Image]| {
             let of = |part: &Stored| part.range().cloned().unwrap_or(0..0);
-            parts(&section, 0, images).iter().map(of).collect::<Vec<_>>()
+            all_images(&section, 0, images).iter().map(of).collect::<Vec<_>>()
         };
         let all = [0..28, 32..44, 47..75];
         assert_eq!(found(&[]), all);
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(found(&[Image { offset: 32, size: 3 }, Image { offset: 47, size: 28 }]), all);
         // The size of a frame may be recorded, or that of the inflated image.
         for (size, expected) in [(3, 3), (12, 3), (5, 5)] {
-            let [part, ..] = &parts(&section, 0, &[Image { offset: 32, size }])[1..] else { panic!("{size}") };
+            let [part, ..] = &all_images(&section, 0, &[Image { offset: 32, size }])[1..] else { panic!("{size}") };
             assert!(matches!(part, Stored::Packed(packed) if packed.inflated == expected), "{part:?}");
         }
         // A size beyond the section, and a frame that another image cuts: what its rest is, nothing tells.

@@ -35,11 +35,11 @@ use crate::llvm::container::offload_binary::{ImageInfo, ImageKind, OffloadBinary
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Container, Contents, Entry, Part};
 
-/// The length in bytes of a number that precedes metadata or an array of bytes and says how long they are.
-const LENGTH: u64 = 8;
+/// The length of the number before metadata or an array of bytes, which is their length.
+const LENGTH_LEN: u64 = 8;
 
 /// The number of the offload kind of SYCL.
-const SYCL: u16 = 8;
+const SYCL_KIND: u16 = 8;
 
 /// The prefixes of names of GPUs in `-fsycl-targets`. IDs have the names without them.
 const VENDOR_PREFIXES: [&[u8]; 3] = [b"intel_gpu_", b"nvidia_gpu_", b"amd_gpu_"];
@@ -180,18 +180,18 @@ impl<'a> SyclBinReader<'a> {
     fn read(&self, contents: Contents) -> Result<Contents, Malformed> {
         let count = contents.entries.len();
         let mut modules = AbstractModules { have_metadata: vec![false; count], ..AbstractModules::default() };
-        let (mut entries, mut faults, mut globals) = (Vec::new(), contents.faults, 0_u64);
+        let (mut entries, mut faults, mut global_count) = (Vec::new(), contents.faults, 0_u64);
         for Entry { parts, image, .. } in contents.entries {
             // An image that cannot be read has a fault already.
             let (Some(info), [Part::Range(range)]) = (image, parts.as_slice()) else { continue };
             if info.string(b"role") == Some(b"global_metadata") {
-                add(&mut globals, 1);
+                add(&mut global_count, 1);
             }
             let part = self.read_part(*info, range, &mut modules);
             entries.extend(self.keep_fault(&mut faults, part)?.flatten());
         }
-        if globals != 1 {
-            faults.push(Malformed::value("number of entries with global metadata", globals, self.base, "1"));
+        if global_count != 1 {
+            faults.push(Malformed::value("number of entries with global metadata", global_count, self.base, "1"));
         }
         // Each module needs metadata, up to the largest index in the file.
         let mut has_metadata = modules.have_metadata.iter().take(usize::try_from(modules.count).unwrap_or(count));
@@ -244,9 +244,9 @@ impl<'a> SyclBinReader<'a> {
     fn read_code(&self, info: ImageInfo, range: &Range<u64>) -> Result<Entry, Malformed> {
         let mut cursor = self.cursor(range);
         let size = cursor.u64("the size of the metadata of a SYCLBIN entry")?;
-        let start = range.start.saturating_add(LENGTH);
-        let all = start..range.end;
-        let metadata = self.bounds(&all).claim(0, size, "the metadata of a SYCLBIN entry")?;
+        let start = range.start.saturating_add(LENGTH_LEN);
+        let after_size = start..range.end;
+        let metadata = self.bounds(&after_size).claim(0, size, "the metadata of a SYCLBIN entry")?;
         let end = start.saturating_add(metadata.end);
         let recorded = self.properties(&(start..end))?;
         // The strings of the entry may repeat what the metadata record.
@@ -261,8 +261,8 @@ impl<'a> SyclBinReader<'a> {
         self.entry(info, recorded, end..range.end)
     }
 
-    /// Makes the entry for the code in a range. Triple and architecture are those of the metadata, otherwise those of
-    /// the strings. If neither has a triple, it is found in the code itself.
+    /// Makes the entry for the code in a range. Triple and architecture come from the metadata, or else from the
+    /// strings of the entry. If neither has a triple, it is found in the code itself.
     fn entry(&self, info: ImageInfo, recorded: RecordedIds, code: Range<u64>) -> Result<Entry, Malformed> {
         let mut triple = recorded.triple;
         if triple.is_empty() {
@@ -280,7 +280,7 @@ impl<'a> SyclBinReader<'a> {
         let role = info.string(b"role").unwrap_or_default().to_vec();
         let strings = vec![(b"role".to_vec(), role), (b"triple".to_vec(), triple), (b"arch".to_vec(), arch)];
         // The code is for SYCL, whatever offload kind the offload binary records.
-        let info = ImageInfo { image_kind: ImageKind::SyclBin, kind_number: SYCL, strings, ..info };
+        let info = ImageInfo { image_kind: ImageKind::SyclBin, kind_number: SYCL_KIND, strings, ..info };
         Ok(Entry { image: Some(Box::new(info.clone())), ..Entry::at(&info.entry_id(), code) })
     }
 
@@ -321,7 +321,7 @@ fn properties(text: &[u8]) -> Result<RecordedIds, String> {
         }
         // The decoded bytes are a length, which is not needed, and the value.
         let value = base64(value);
-        let Some(value) = value.as_deref().and_then(|value| tail(value, LENGTH)) else {
+        let Some(value) = value.as_deref().and_then(|value| tail(value, LENGTH_LEN)) else {
             return wrong("a value that is not an array of bytes");
         };
         let field = match key {
@@ -350,7 +350,7 @@ fn split_once(line: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
 /// Decodes base64 without padding, whose characters have the lowest bits first. Returns `None` if the text is not
 /// base64.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
-    let (mut bits, mut count) = (0_u32, 0_u32);
+    let (mut bits, mut bit_count) = (0_u32, 0_u32);
     let mut decoded = Vec::with_capacity(text.len());
     for character in text {
         let value = match character {
@@ -361,12 +361,12 @@ fn base64(text: &[u8]) -> Option<Vec<u8>> {
             b'/' => 63,
             _ => return None,
         };
-        bits |= u32::from(value).checked_shl(count)?;
-        count = count.saturating_add(6);
-        if count >= 8 {
+        bits |= u32::from(value).checked_shl(bit_count)?;
+        bit_count = bit_count.saturating_add(6);
+        if bit_count >= 8 {
             let [low, ..] = bits.to_le_bytes();
             decoded.push(low);
-            (bits, count) = (bits >> 8, count.saturating_sub(8));
+            (bits, bit_count) = (bits >> 8, bit_count.saturating_sub(8));
         }
     }
     // One character alone is less than a byte.

@@ -50,11 +50,11 @@ pub(crate) fn generate_schema<R: Report + JsonSchema>(subcommand: &str) -> Strin
     let mut generator = settings.into_generator();
     let report = description_of(&R::json_schema(&mut generator));
     let mut schema = generator.into_root_schema_for::<Document<R, Vec<String>>>();
-    // The first sentence is about the type.
-    let of_all = description_of(&schema);
-    let of_all = of_all.split_once(". ").unwrap().1.to_owned();
+    // Of the description that all reports share, the first sentence is about the type `Document`.
+    let shared = description_of(&schema);
+    let shared = shared.split_once(". ").unwrap().1.to_owned();
     schema.insert("title".to_owned(), format!("The report of `offload-bundle {subcommand} --json`").into());
-    schema.insert("description".to_owned(), format!("{report} {of_all}").into());
+    schema.insert("description".to_owned(), format!("{report} {shared}").into());
     ProjectForm.transform(&mut schema);
     let version = &mut schema.as_object_mut().unwrap()["properties"]["version"];
     *version = serde_json::json!({ "description": version["description"], "const": R::VERSION });

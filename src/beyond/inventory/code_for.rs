@@ -8,7 +8,7 @@ use crate::beyond::container::ContentKind;
 use crate::beyond::runtime::Code;
 use crate::beyond::scan::{CodeObject, CodeObjectRef, Format};
 
-/// What a code object is for.
+/// The host or the GPUs that a code object is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CodeFor {
     /// The host.
@@ -68,8 +68,9 @@ impl CodeObject {
     }
 
     /// The target of the code object in one word, safe to print on a terminal: a target ID, an architecture of
-    /// NVIDIA's, or else `host`, the triple or the whole ID. It is that of the entry ID or, if the ID has none, the one
-    /// that the content records. PTX has the name of its virtual architecture (`compute_90`), whatever its ID says.
+    /// NVIDIA's, or else `host`, the triple or the whole ID. It is the target in the entry ID or, if the ID has none,
+    /// the target that the content records. PTX has the name of its virtual architecture (`compute_90`), whatever its
+    /// ID says.
     pub fn target(&self) -> String {
         self.code_for().name()
     }
@@ -95,10 +96,12 @@ impl CodeObjectRef<'_> {
 #[derive(Default)]
 pub(crate) struct Targets<'c>(HashMap<TargetKey<'c>, String>);
 
-/// What decides the target of a code object: its ID, the format of its bundle, its kind, and the target that it records.
+/// The properties of a code object that decide its target: its ID, the format of its bundle, its kind, and the target
+/// that it records.
 type TargetKey<'c> = (&'c [u8], Format, Option<ContentKind>, Option<&'c str>);
 
 impl<'c> Targets<'c> {
+    /// Returns the target of a code object, as [`CodeObject::target`].
     pub(crate) fn target_of(&mut self, code_object: &'c CodeObject) -> &str {
         let CodeObject { id, kind, recorded_target, bundle, .. } = code_object;
         let key = (&**id, bundle.format, *kind, recorded_target.as_deref());
@@ -106,8 +109,8 @@ impl<'c> Targets<'c> {
     }
 }
 
-/// Returns the target of a code object in short. The triples of SPIR-V and of NVIDIA's libraries of bitcode name no
-/// system, so it is the architecture alone: `spirv64`, `nvptx64`.
+/// Shortens a target for lists. The triples of SPIR-V and of NVIDIA's libraries of bitcode name no system, so their
+/// short form is the architecture alone: `spirv64`, `nvptx64`.
 pub(crate) fn short_target(target: &str) -> &str {
     target.trim_end_matches("-unknown-unknown").trim_end_matches("-nvidia-gpulibs")
 }

@@ -38,16 +38,16 @@ pub struct Contents {
     pub copies: Vec<MemberCopies>,
     /// The parts that could not be read, in file order.
     pub problems: Vec<Error>,
-    /// The code that programs load together, in the order in which it ends.
+    /// The groups of code that programs load together, in the order in which the groups end.
     pub(crate) units: Vec<Unit>,
     /// The code objects that have others inside.
     pub(crate) holders: CodeObjectsWithParts,
-    /// Whether there is more in compressed bundles than code objects. A search that inflates only the beginnings of
-    /// compressed bundles does not find all of it.
+    /// Whether code objects of compressed bundles hold bundles or broken parts. A search that inflates only the
+    /// beginnings of compressed bundles does not find all of these.
     pub(crate) has_nested: bool,
 }
 
-/// What is kept of a file.
+/// The findings of a file that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// Code objects, units and parts that are not read.
@@ -59,7 +59,7 @@ pub(crate) enum Keep {
     Nothing,
 }
 
-/// A part of a file that could not be read, or bytes that do not belong where they are.
+/// A part of a file that could not be read, or other bytes after a bundle or package.
 #[derive(Debug)]
 pub(crate) struct BadPart {
     /// Its number among all findings of the file.
@@ -68,14 +68,15 @@ pub(crate) struct BadPart {
     pub(crate) what: Bad,
 }
 
-/// What is wrong with a part of a file.
+/// The fault of a part of a file.
 #[derive(Debug)]
 pub(crate) enum Bad {
-    /// It begins like device code, or like a container of device code, but cannot be read.
+    /// The part begins like device code, or like a container of device code, but cannot be read.
     Broken(Error),
-    /// It may hold device code, but its names or tables are broken.
+    /// The part may hold device code, but its names or tables are broken.
     Hidden(Error),
-    /// Its bundles, or the package with this name, are followed by other bytes, at this offset if it is known.
+    /// Other bytes, at `offset` if it is known, follow the bundles of the part or, if `after` is set, the package with
+    /// this name.
     Trailing { offset: Option<u64>, after: Option<&'static str> },
 }
 
@@ -175,9 +176,9 @@ impl Contents {
         units.into_iter().map(|(container, units)| (container, Coverage::of_library(units))).collect()
     }
 
-    /// Returns the libraries of the file, in the order of their first finding. What a library is, is the
-    /// [place](Place::library)'s to say. Files that serve GPUs together with others of their directory are not among
-    /// the libraries, but [`files`](Self::files).
+    /// Returns the libraries of the file, in the order of their first finding. [`Place::library`] says which library a
+    /// finding belongs to. Files that serve GPUs together with others of their directory are not among the libraries:
+    /// [`files`](Self::files) returns them.
     pub(crate) fn libraries(&self) -> Vec<(Place, LibraryContents<'_>)> {
         let mut libraries: Groups<Place, LibraryContents<'_>> = Groups::default();
         for bundle in self.bundles.iter().filter(|bundle| bundle.directory.is_none()) {
@@ -207,7 +208,7 @@ impl Contents {
 
     /// Returns the number of libraries with code. A directory whose files serve GPUs together is one.
     pub(crate) fn libraries_with_code(&self) -> usize {
-        // A directory is not the library of the same place.
+        // The boolean distinguishes a directory from a library at the same place.
         let libraries = self.bundles.iter().map(|bundle| match &bundle.directory {
             Some(directory) => (true, (**directory).clone()),
             None => (false, bundle.info.place.library()),
@@ -252,8 +253,8 @@ impl LibraryContents<'_> {
 pub(super) struct ContentsBuilder {
     contents: Contents,
     keep: Keep,
-    /// The number of findings so far.
-    findings: usize,
+    /// The number of findings so far, of all kinds.
+    finding_count: usize,
     units: Units,
     /// The indices in `copies`, by the places of the first members.
     index_of_copies: HashMap<Place, usize>,
@@ -267,11 +268,11 @@ impl ContentsBuilder {
         Self { contents, keep, ..Self::default() }
     }
 
-    /// Counts a finding, and returns its number, counted from 0.
+    /// Notes a finding of any kind, and returns its number, counted from 0.
     pub(super) fn count(&mut self, finding: &Finding<'_>) -> usize {
         self.note_nested(finding);
-        let number = self.findings;
-        self.findings = number.saturating_add(1);
+        let number = self.finding_count;
+        self.finding_count = number.saturating_add(1);
         number
     }
 
@@ -301,7 +302,7 @@ impl ContentsBuilder {
         }
     }
 
-    /// Keeps a part that is not read, or returns it if [nothing](Keep) of that kind is kept.
+    /// Keeps a part that is not read. Returns the part if the [setting](Keep) is not to keep it.
     pub(super) fn keep_unread(&mut self, part: UnreadPart) -> Option<UnreadPart> {
         if self.keep != Keep::All {
             return Some(part);
@@ -330,21 +331,21 @@ impl ContentsBuilder {
 
     /// Adds a copy of a member, with its inflated and its stored size.
     pub(super) fn add_copy(&mut self, place: &Place, first: &Place, (size, stored): (u64, u64)) {
-        let all = &mut self.contents.copies;
-        let next = all.len();
-        let index = *self.index_of_copies.entry(first.clone()).or_insert(next);
-        if index == next {
-            all.push(MemberCopies { first: first.clone(), copies: Vec::new(), size: 0, stored: 0 });
+        let all_copies = &mut self.contents.copies;
+        let next_index = all_copies.len();
+        let index = *self.index_of_copies.entry(first.clone()).or_insert(next_index);
+        if index == next_index {
+            all_copies.push(MemberCopies { first: first.clone(), copies: Vec::new(), size: 0, stored: 0 });
         }
-        if let Some(known) = all.get_mut(index) {
-            known.copies.push(place.clone());
-            add(&mut known.size, size);
-            add(&mut known.stored, stored);
+        if let Some(copies) = all_copies.get_mut(index) {
+            copies.copies.push(place.clone());
+            add(&mut copies.size, size);
+            add(&mut copies.stored, stored);
         }
     }
 
-    /// Returns the contents. Called at the end of the search: which code objects have others inside, and which files
-    /// are alone, depends on findings that follow.
+    /// Returns the contents. Called at the end of the search, because later findings decide which code objects have
+    /// others inside, and which files serve GPUs alone.
     pub(super) fn finish(self) -> Contents {
         let Self { mut contents, units, .. } = self;
         contents.units = units.finish();
@@ -385,15 +386,15 @@ impl BundleContents {
     /// bundle, unless one of its code objects has others inside. Then it is the sum over the listed code objects.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
-        let mut is_whole = self.info.compressed.is_some();
+        let mut counts_whole_bundle = self.info.compressed.is_some();
         for code_object in &self.code_objects {
-            let more = code_object.sizes();
-            sizes.code_objects = sizes.code_objects.saturating_add(more.code_objects);
-            add(&mut sizes.size, more.size);
-            add(&mut sizes.stored, more.stored);
-            is_whole &= !code_object.has_parts;
+            let counted = code_object.sizes();
+            sizes.code_objects = sizes.code_objects.saturating_add(counted.code_objects);
+            add(&mut sizes.size, counted.size);
+            add(&mut sizes.stored, counted.stored);
+            counts_whole_bundle &= !code_object.has_parts;
         }
-        if is_whole {
+        if counts_whole_bundle {
             sizes.stored = self.stored();
         }
         sizes

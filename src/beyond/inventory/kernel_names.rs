@@ -14,8 +14,8 @@ use crate::beyond::code::kernels::{self, ptx};
 use crate::beyond::container::ContentKind;
 use crate::beyond::globs::{Globs, WILDCARDS};
 
-/// The number of names that an error lists.
-const NAMED_PATTERNS_MAX: usize = 5;
+/// The largest number of names that an error lists.
+const LISTED_NAMES_MAX: usize = 5;
 
 /// The character before a typed name that means only the kernel of this name.
 pub(crate) const EXACT: char = '=';
@@ -26,7 +26,7 @@ pub(crate) const EXACT: char = '=';
 pub struct KernelNames {
     /// The names as typed, without duplicates.
     names: Vec<String>,
-    /// The indices of the names that mean the kernel of this name. Several typed names can mean the same one.
+    /// For the [plain] name of a kernel, the indices of the names that mean exactly this kernel.
     by_name: HashMap<String, Vec<usize>>,
     /// The names that mean every kernel whose name contains them, with their indices.
     parts: Vec<(usize, String)>,
@@ -55,12 +55,12 @@ pub enum NameMatch {
     Name,
 }
 
-/// The [`KernelNames`] that mean a kernel, or kernels and variables of some code.
+/// Those names of a list of [`KernelNames`] that mean a kernel, or any kernel or variable of some code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeantNames {
     /// The strongest way in which each name means a kernel or a variable, by the index of the name.
     strongest: BTreeMap<usize, NameMatch>,
-    /// The names of kernels and variables that are similar to the typed ones.
+    /// The names of kernels and variables that are similar to the typed names.
     pub(crate) similar: SimilarNames,
 }
 
@@ -104,20 +104,20 @@ impl KernelNames {
     /// `[...]`, it means all kernels whose whole name matches. They are literal in a name that equals that of a kernel
     /// in the file, and in a name that ends with a parenthesis, as the signature of a function does.
     pub fn new<'n>(listed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
-        let mut all = Self::empty(demangle);
+        let mut kernel_names = Self::empty(demangle);
         for line in listed {
-            let (name, index) = (plain(line), all.names.len());
-            if all.by_name.contains_key(&name) {
+            let (name, index) = (plain(line), kernel_names.names.len());
+            if kernel_names.by_name.contains_key(&name) {
                 continue;
             }
             // In a signature, asterisks and brackets belong to types.
             if !name.ends_with(')') {
-                all.add_pattern(index, &name);
+                kernel_names.add_pattern(index, &name);
             }
-            all.by_name.insert(name, vec![index]);
-            all.names.push(line.to_owned());
+            kernel_names.by_name.insert(name, vec![index]);
+            kernel_names.names.push(line.to_owned());
         }
-        all
+        kernel_names
     }
 
     /// Creates names as a user types them: each means all kernels whose names contain it, mangled or as `demangle`
@@ -125,30 +125,31 @@ impl KernelNames {
     /// wildcards are literal if the name of a kernel in the file contains it as typed. A name after `=` means only the
     /// kernel of this name.
     pub fn typed<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
-        let mut all = Self::empty(demangle);
+        let mut kernel_names = Self::empty(demangle);
         for text in typed {
-            if all.names.iter().any(|known| known == text) {
+            if kernel_names.names.iter().any(|known| known == text) {
                 continue;
             }
-            let index = all.names.len();
-            all.names.push(text.to_owned());
-            all.sought.push(SoughtName::new(text));
+            let index = kernel_names.names.len();
+            kernel_names.names.push(text.to_owned());
+            kernel_names.sought.push(SoughtName::new(text));
             if let Some(name) = text.strip_prefix(EXACT) {
-                all.by_name.entry(plain(name)).or_default().push(index);
+                kernel_names.by_name.entry(plain(name)).or_default().push(index);
                 continue;
             }
             let name = plain(text);
             if name.contains(WILDCARDS) {
-                all.add_pattern(index, &name);
+                kernel_names.add_pattern(index, &name);
                 // A kernel may have a name with these characters, and is then meant literally:
                 // `MeantNames::strongest` leaves out the weaker matches of the pattern.
-                all.by_name.entry(name.clone()).or_default().push(index);
+                kernel_names.by_name.entry(name.clone()).or_default().push(index);
             }
-            all.parts.push((index, name));
+            kernel_names.parts.push((index, name));
         }
-        all
+        kernel_names
     }
 
+    /// Returns a list without names.
     fn empty(demangle: Demangle) -> Self {
         Self {
             names: Vec::new(),
@@ -193,7 +194,7 @@ impl KernelNames {
             return Ok(());
         }
         let mut reason =
-            format!("no code object defines a kernel {}", listed(&unused, NAMED_PATTERNS_MAX, " or ", " or "));
+            format!("no code object defines a kernel {}", listed(&unused, LISTED_NAMES_MAX, " or ", " or "));
         if !matches!(files, [_]) {
             reason = format!("{reason} in {} files", files.len());
         }
@@ -206,8 +207,8 @@ impl KernelNames {
         })
     }
 
-    /// Returns the strongest way in which one of the names means a kernel with these spellings, such as mangled and
-    /// demangled. Returns `None` if no name means it.
+    /// Returns the strongest match of any name with a kernel that has these spellings, such as mangled and demangled.
+    /// Returns `None` if no name means it.
     pub fn strongest_match(&self, spellings: &[&str]) -> Option<NameMatch> {
         let mut meant = MeantNames::default();
         for spelling in spellings {

@@ -151,13 +151,13 @@ impl LibrariesBuilder {
                 free.insert((library, 1));
             }
             Entry::Occupied(known) => {
-                let (all, files) = known.into_mut();
-                // Until now, the entry was its only file.
-                if *files == 1 {
-                    all.become_directory(directory);
+                let (sum, file_count) = known.into_mut();
+                // Until now, the library was a single file.
+                if *file_count == 1 {
+                    sum.become_directory(directory);
                 }
-                *files += 1;
-                all.merge(&library);
+                *file_count += 1;
+                sum.merge(&library);
             }
         }
     }
@@ -180,10 +180,10 @@ impl LibrariesBuilder {
 }
 
 impl Libraries {
-    /// Sorts the libraries by size, and merges all but the `most` largest ones.
-    pub(crate) fn keep_largest(&mut self, most: usize) {
+    /// Sorts the libraries by stored size, and merges all but the `kept_count` largest ones into the rest.
+    pub(crate) fn keep_largest(&mut self, kept_count: usize) {
         self.kept.sort_by_cached_key(|library| Reverse(library.sizes().stored));
-        let others = self.kept.split_off(self.kept.len().min(most));
+        let others = self.kept.split_off(self.kept.len().min(kept_count));
         for library in others.iter().rev() {
             self.add_to_rest(library);
         }
@@ -231,8 +231,8 @@ impl Libraries {
     pub fn gpus(&self) -> SizesByGpu {
         let mut all = SizesByGpu::new();
         for library in self.iter() {
-            for shares in library.sections.values() {
-                merge(&mut all, shares);
+            for gpu_sizes in library.sections.values() {
+                merge(&mut all, gpu_sizes);
             }
         }
         all
@@ -255,16 +255,16 @@ impl Libraries {
         if self.number_in_rest > 0 {
             return None;
         }
-        let mut numbers = vec![ServingLibraries::default(); gpus.len()];
+        let mut counts = vec![ServingLibraries::default(); gpus.len()];
         for library in self.iter() {
             if !library.has_bundles() {
                 continue;
             }
-            for ((number, served), gpu) in numbers.iter_mut().zip(library.served(gpus)?).zip(gpus) {
-                number.add(served.beside_name(gpu));
+            for ((count, served), gpu) in counts.iter_mut().zip(library.served(gpus)?).zip(gpus) {
+                count.add(served.without_implied_jit(gpu));
             }
         }
-        Some(numbers)
+        Some(counts)
     }
 }
 
@@ -281,17 +281,17 @@ impl Library {
             ..Self::default()
         };
         for bundle in &contents.bundles {
-            let shares = library.section(&bundle.info.place.section().unwrap_or_default());
+            let gpu_sizes = library.section(&bundle.info.place.section().unwrap_or_default());
             for code_object in &bundle.code_objects {
                 // A bundle has an empty entry for a host without code. The contents of a container count in its place.
                 if code_object.size == 0 || code_object.has_parts {
                     continue;
                 }
                 let target = short_target(targets.target_of(code_object));
-                match shares.get_mut(target) {
+                match gpu_sizes.get_mut(target) {
                     Some(sizes) => *sizes += code_object.sizes(),
                     None => {
-                        shares.insert(target.to_owned(), code_object.sizes());
+                        gpu_sizes.insert(target.to_owned(), code_object.sizes());
                     }
                 }
             }
@@ -299,7 +299,7 @@ impl Library {
         library
     }
 
-    /// Makes a file the directory that has it, because the library now has the code of all files there.
+    /// Turns the library of one file into the library of its directory, which has the code of all files there.
     fn become_directory(&mut self, directory: &Place) {
         self.is_directory = true;
         self.member = directory.member().map(|member| format!("{member}/"));
@@ -314,8 +314,8 @@ impl Library {
 
     /// Adds the code of another library.
     fn merge(&mut self, library: &Self) {
-        for (section, shares) in &library.sections {
-            merge(self.section(section), shares);
+        for (section, gpu_sizes) in &library.sections {
+            merge(self.section(section), gpu_sizes);
         }
         self.coverage.merge(&library.coverage);
     }
@@ -387,39 +387,40 @@ impl Library {
 /// Returns the last name in the path of a directory, such as `lib/` for `opt/lib/`. A `*` takes the place of a directory
 /// that has the name of a GPU, and says too little alone: then the name before it is returned too (`hsa/*/`).
 fn last_name_of_directory(path: &str) -> String {
-    let (directory, end) = match path.strip_suffix('/') {
+    let (directory, slash) = match path.strip_suffix('/') {
         Some(directory) => (directory, "/"),
         None => (path, ""),
     };
-    let named = directory.trim_end_matches(|c| c == '*' || path::is_separator(c));
-    let name = match named.rfind(path::is_separator) {
+    let without_placeholders = directory.trim_end_matches(|c| c == '*' || path::is_separator(c));
+    let name = match without_placeholders.rfind(path::is_separator) {
         Some(separator) => directory.get(separator.saturating_add(1)..).unwrap_or(directory),
         None => directory,
     };
-    format!("{name}{end}")
+    format!("{name}{slash}")
 }
 
 /// Makes texts of libraries unique, such as their names. Libraries with the same text get their paths instead, without
-/// the directories that these paths have in common. `path` returns the path of a library, and a text that follows it.
+/// the directories that these paths have in common. `path` returns the path of a library, and a suffix, which is kept.
 fn make_unique(texts: &mut [String], libraries: &[Library], path: fn(&Library) -> (String, String)) {
     let mut by_text: HashMap<String, Vec<(&mut String, &Library)>> = HashMap::new();
     for (text, library) in texts.iter_mut().zip(libraries) {
         by_text.entry(text.clone()).or_default().push((text, library));
     }
-    for alike in by_text.into_values() {
-        if alike.len() == 1 {
+    for same_text in by_text.into_values() {
+        if same_text.len() == 1 {
             continue;
         }
-        let paths: Vec<(String, String)> = alike.iter().map(|(_, library)| path(library)).collect();
-        let start = common_directory(paths.iter().map(|(path, _)| path.as_str()));
-        for ((text, _), (path, rest)) in alike.into_iter().zip(paths) {
-            *text = path.get(start..).unwrap_or_default().to_owned() + &rest;
+        let paths: Vec<(String, String)> = same_text.iter().map(|(_, library)| path(library)).collect();
+        let common_len = common_directory(paths.iter().map(|(path, _)| path.as_str()));
+        for ((text, _), (path, suffix)) in same_text.into_iter().zip(paths) {
+            *text = path.get(common_len..).unwrap_or_default().to_owned() + &suffix;
         }
     }
 }
 
-fn merge(into: &mut SizesByGpu, shares: &SizesByGpu) {
-    for (gpu, sizes) in shares {
+/// Adds sizes of GPUs to others.
+fn merge(into: &mut SizesByGpu, gpu_sizes: &SizesByGpu) {
+    for (gpu, sizes) in gpu_sizes {
         *into.entry(gpu.clone()).or_default() += *sizes;
     }
 }

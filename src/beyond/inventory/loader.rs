@@ -27,8 +27,8 @@ impl LoadedCodeObject {
     }
 }
 
-/// Returns the code objects of a file that runtimes load on some GPUs, in the order of a search: for each GPU the best
-/// of every bundle, by the [rules of its vendor](Device).
+/// Returns the code objects of a file that runtimes load on some GPUs, in the order of a search. For each GPU, that is
+/// the best code object of every bundle, by the [rules of its vendor](Device).
 ///
 /// Names mean GPUs: `sm_90a` means the GPU `sm_90`, and `gfx11-generic` all processors of that target. The choice in a
 /// bundle may depend on a later bundle: offload binaries at one place are one choice. HIP's runtime finds only entries
@@ -83,16 +83,16 @@ impl Loader {
     /// Adds the next bundle of the search, and returns the code objects that are chosen now, with their positions.
     /// These may be of earlier bundles.
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
-        let (info, first) = (found.info()?, self.units.code_objects());
-        self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
+        let (info, first_position) = (found.info()?, self.units.code_objects());
+        self.waiting.extend((first_position..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
         let mut loaded = Vec::new();
         for unit in self.units.add(found) {
-            // A program may need each device image that runs on its GPU.
-            if unit.role == UnitRole::Together && unit.code_use == CodeUse::Each {
-                self.note_unfound(&unit.unfound);
-                unit.codes.chunks(1).for_each(|code| loaded.extend(self.choose(code)));
-            } else {
-                loaded.extend(self.choose_in(&[unit]));
+            self.note_unfound(&unit.unfound);
+            // The code of a unit is one choice. But a program may need each device image that runs on its GPU.
+            let is_each_a_choice = unit.role == UnitRole::Together && unit.code_use == CodeUse::Each;
+            let len_of_choice = if is_each_a_choice { 1 } else { unit.codes.len().max(1) };
+            for choice in unit.codes.chunks(len_of_choice) {
+                loaded.extend(self.choose(choice));
             }
         }
         // If no unit waits for later bundles, no code object of the bundles so far can still be chosen. Files that

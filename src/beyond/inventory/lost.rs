@@ -11,13 +11,13 @@ pub(crate) struct LostGpu {
     pub(crate) new: ServedBundles,
 }
 
-/// Returns the lost GPUs. A GPU is lost if all old bundles serve it but not all new bundles, or if only old bundles do.
-/// Returns `None` if there are too many bundles to compare.
+/// Returns the lost GPUs. A GPU is lost if all old bundles serve it, but not all new ones, or if some old bundles serve
+/// it, but no new one. Returns `None` if there are too many bundles to compare.
 pub(crate) fn lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
-    let (devices, served): (Vec<Device>, Vec<ServedBundles>) = old.gpus()?.into_iter().unzip();
-    let now = new.served_each(&devices)?;
+    let (devices, old_served): (Vec<Device>, Vec<ServedBundles>) = old.gpus()?.into_iter().unzip();
+    let new_served = new.served_each(&devices)?;
     let mut lost = Vec::new();
-    for ((device, old), new) in devices.into_iter().zip(served).zip(now) {
+    for ((device, old), new) in devices.into_iter().zip(old_served).zip(new_served) {
         let is_gone = old.serving > 0 && new.serving == 0;
         if is_gone || (old.is_complete() && !new.is_complete()) {
             lost.push(LostGpu { device, old, new });

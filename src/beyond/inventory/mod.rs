@@ -1,19 +1,20 @@
-//! The middle: what is in files, as an owned model. Everything that a subcommand says of files is computed from it.
+//! The middle: an owned model of the contents of files. Everything that a subcommand reports about files is computed
+//! from it.
 //!
 //! | module | says |
 //! |---|---|
 //! | `contents` | what is in a file: bundles and their code objects, libraries, parts that are not read |
 //! | `libraries` | the libraries of several files: sizes by section and GPU, and the GPUs that they serve |
 //! | `code_for` | which GPUs a code object is for |
-//! | `read` | how a file is read into contents, while a job reads the bytes that it wants |
+//! | `read` | how a file is read into contents, while a job reads the bytes that it needs |
 //! | `unit` | which code a program loads together |
 //! | `served` | which GPUs the code of a library serves |
 //! | `order` | the order in which lists name GPUs |
 //! | `loader`, `load` | which code objects the runtime of a GPU loads, and their bytes |
 //! | `lost` | which GPUs a library no longer serves |
 //! | `needs` | which drivers and runtimes read the code |
-//! | `request` | what is asked for |
-//! | `pick` | which code objects a request takes, and what it has matched nothing of |
+//! | `request` | which code objects a user asks for |
+//! | `pick` | which code objects a request takes, and which of its parts match nothing |
 //! | `kernel_names`, `similar_names` | requests by names of kernels |
 //!
 //! ```
@@ -42,6 +43,7 @@ mod lost;
 mod needs;
 mod order;
 pub(crate) mod pick;
+mod present;
 mod read;
 pub(crate) mod request;
 mod served;

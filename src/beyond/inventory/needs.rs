@@ -1,4 +1,4 @@
-//! What a machine needs to read the code of a file, besides a GPU.
+//! The needs of a file: the drivers and runtimes that a machine must have to read its code.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -9,7 +9,7 @@ pub use crate::beyond::runtime::Need;
 use crate::beyond::scan::Format;
 
 impl Contents {
-    /// Returns what a machine needs to read the code, one of each kind: for the newest version of it.
+    /// Returns what a machine needs to read the code: one need of each kind, for the newest version of that code.
     pub fn needs(&self) -> Vec<Need> {
         let mut needs = Needs::default();
         needs.add(self);
@@ -20,7 +20,7 @@ impl Contents {
 /// The first version of AMD's code objects that counts: all releases of ROCm 6 and 7 read earlier ones.
 const NEW_CODE_OBJECTS: u8 = 6;
 
-/// What a machine needs to read the code of some files.
+/// The needs of some files: the drivers and runtimes that a machine must have to read their code.
 #[derive(Clone, Debug, Default)]
 pub struct Needs(BTreeSet<Need>);
 

@@ -4,8 +4,8 @@ use crate::base::id::processors;
 use crate::beyond::code::intel_gpu;
 use crate::beyond::runtime::{Code, processor_in};
 
-/// Returns the key that sorts target IDs for a list of GPUs: by [`generation`], and those that stand for code which is
-/// compiled when a program starts last.
+/// Returns the key that sorts target IDs for a list of GPUs: by [`generation`], but targets of code that is compiled
+/// when a program starts come last.
 pub(crate) fn listed_order(target: &str) -> impl Ord + use<> {
     let is_jit = Code::from_name(target).is_some_and(|code| code.is_jit());
     (is_jit, generation(target))
@@ -21,14 +21,15 @@ pub(crate) fn generation(target: &str) -> impl Ord + use<> {
         Some(("compute" | "lto", version)) => format!("sm_{version}"),
         _ => processor.to_owned(),
     };
-    let mut known = processors::all().position(|known| known.name == processor);
-    if known.is_none()
+    let mut known_position = processors::all().position(|known| known.name == processor);
+    if known_position.is_none()
         && let Some(version) = sm_version(&processor)
     {
-        known = position_before(version);
+        known_position = position_before(version);
     }
-    let of_intel = intel_gpu::of_code(&processor).and_then(|own| intel_gpu::all().position(|gpu| gpu.name == own));
-    (known.unwrap_or(usize::MAX), of_intel.unwrap_or(usize::MAX), target.to_owned())
+    let intel_name = intel_gpu::name_of_target(&processor);
+    let intel_position = intel_name.and_then(|name| intel_gpu::all().position(|gpu| gpu.name == name));
+    (known_position.unwrap_or(usize::MAX), intel_position.unwrap_or(usize::MAX), target.to_owned())
 }
 
 /// Returns the version in the name of a processor of NVIDIA: 90 for `sm_90a`.

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(any(test, feature = "cli"))]
 use std::path::PathBuf;
 
+use super::present::PresentNames;
 use super::request::{Facts, Part, Request};
 use super::similar_names::SimilarNames;
 #[cfg(any(test, feature = "cli"))]
 use crate::base::error::{Error, Result};
 use crate::beyond::runtime::UnfoundCode;
 use crate::beyond::scan::{Format, ParsedId};
-use crate::llvm::work::present::PresentNames;
 
 /// The code objects that a search has seen in some files, as far as a request can tell them apart: code objects with
 /// the same ID are one.
@@ -21,9 +21,9 @@ pub struct Seen {
     by_id: BTreeMap<SeenId, SeenCode>,
     /// Code that runtimes do not find or load, by the index of a GPU that would take it.
     unfound: BTreeMap<usize, UnfoundCode>,
-    /// The names of kernels that are the nearest to those that are asked for.
+    /// The names of kernels in the files that are similar to requested names.
     pub(crate) similar: SimilarNames,
-    /// Whether more code objects may have been there, so that no part of a request can be said to match nothing.
+    /// Whether the files may have more code objects, so that no part of a request is known to match nothing.
     is_incomplete: bool,
 }
 
@@ -74,8 +74,8 @@ impl Seen {
         self.is_incomplete |= more.is_incomplete;
     }
 
-    /// Returns the recorded IDs with the facts about their code objects, in the order in which the search has seen them.
-    /// Each is parsed when it is taken: there may be many, and long ones.
+    /// Returns the recorded IDs with the facts about their code objects, in the order in which the search has seen
+    /// them. Each is parsed when it is taken: there may be many, and long ones.
     fn codes(&self) -> impl ExactSizeIterator<Item = (&[u8], ParsedId, &Facts)> {
         let mut codes: Vec<_> = self.by_id.iter().collect();
         codes.sort_unstable_by_key(|(_, code)| code.position);
@@ -85,7 +85,8 @@ impl Seen {
         })
     }
 
-    /// Returns the targets of the code objects without that of hosts, or all entry IDs, as messages list them.
+    /// Returns the names that messages list: all entry IDs if `by_whole_id` is set, otherwise the targets of code
+    /// objects that are not for a host.
     pub(crate) fn present(&self, by_whole_id: bool) -> Vec<String> {
         let mut names = PresentNames::default();
         for (_, id, _) in self.codes() {
@@ -98,13 +99,13 @@ impl Seen {
         names.shown().to_vec()
     }
 
-    /// Returns the indices of the names of kernels that a code object defines.
+    /// Returns the requested names of kernels that any of the code objects defines, by their indices.
     pub(crate) fn defined_kernels(&self) -> BTreeSet<usize> {
         self.by_id.values().flat_map(|code| &code.facts.kernels).copied().collect()
     }
 }
 
-/// What a request picks of the code objects that were seen.
+/// The code objects that a request picks from those that were seen.
 #[derive(Debug)]
 pub(crate) struct Picked<'a> {
     request: &'a Request<'a>,
@@ -143,13 +144,13 @@ impl<'a> Picked<'a> {
         self.unmatched().map(|(_, part)| part.to_string()).collect()
     }
 
-    /// Returns the parts that match neither here nor in `other`, a pick of the same request, and the parts that match
-    /// only there, as messages name them.
+    /// Returns the names of the parts that match nothing here, in two lists: parts that match nothing in `other`
+    /// either, a pick of the same request, and parts that match only there.
     pub(crate) fn unmatched_names_without(&self, other: &Self) -> (Vec<String>, Vec<String>) {
-        let there: BTreeSet<usize> = other.unmatched().map(|(position, _)| position).collect();
+        let unmatched_there: BTreeSet<usize> = other.unmatched().map(|(position, _)| position).collect();
         let (mut nowhere, mut only_there) = (Vec::new(), Vec::new());
         for (position, part) in self.unmatched() {
-            let names = if there.contains(&position) { &mut nowhere } else { &mut only_there };
+            let names = if unmatched_there.contains(&position) { &mut nowhere } else { &mut only_there };
             names.push(part.to_string());
         }
         (nowhere, only_there)
@@ -164,8 +165,8 @@ impl<'a> Picked<'a> {
     /// that has this code and no other. Returns `None` if there is no such GPU.
     pub(crate) fn unfound(&self) -> Option<String> {
         let gpus = self.unmatched().filter(|(_, part)| matches!(part, Part::Gpu(_)));
-        let first_gpu = self.request.first_gpu();
-        gpus.filter_map(|(position, _)| self.seen.unfound.get(&position.checked_sub(first_gpu)?))
+        let first_gpu_position = self.request.first_gpu();
+        gpus.filter_map(|(position, _)| self.seen.unfound.get(&position.checked_sub(first_gpu_position)?))
             .next()
             .map(ToString::to_string)
     }

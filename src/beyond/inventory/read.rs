@@ -1,5 +1,5 @@
-//! Reads a file into its contents, and lets a job take part while the bytes are there. Outside of the search itself,
-//! findings are received here only.
+//! Reads a file into its contents, and calls a job while the bytes of each finding are available. Outside of the search
+//! itself, only this module receives findings.
 
 use std::borrow::Borrow;
 use std::ops::ControlFlow;
@@ -12,8 +12,8 @@ use crate::beyond::scan::{
     CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, MemberFilter, Place, ReadEvent, ReadList, Scan, Split,
 };
 
-/// An event while a file is read, at which the bytes of its part are there. `Key`, `Code` and `Made` are those of
-/// [`ReadList`] and [`ReadEvent`].
+/// An event while a file is read, for a job to handle while the bytes are available. `Key`, `Code` and `Made` are those
+/// of [`ReadList`] and [`ReadEvent`].
 pub(crate) enum Visit<'f, Key, Code, Made> {
     /// A bundle, with its number among all findings of the file. The job adds the code objects that it wants to the
     /// list.
@@ -22,9 +22,9 @@ pub(crate) enum Visit<'f, Key, Code, Made> {
     Split(&'f Place, Split<'f>),
     /// A kpack archive. Its code was found as bundles before.
     Archive(&'f Place, &'f KpackArchive),
-    /// A part that could not be read, or bytes that do not belong where they are.
+    /// A part that could not be read, or other bytes after a bundle or package.
     Bad(BadPart),
-    /// A part that is recognised but not read, unless the contents [keep](Keep::All) it.
+    /// A part that is recognised but not read. Not passed on if the contents [keep](Keep::All) it.
     Unread(UnreadPart),
     /// The end of the data at a place: the last chance to add code objects of that data to the list.
     End(&'f Place, &'f mut ReadList<Key, Code>),
@@ -32,7 +32,8 @@ pub(crate) enum Visit<'f, Key, Code, Made> {
     Read(Made),
 }
 
-/// The part of a job that takes part in reading. If it breaks off, the contents end there.
+/// The function of a job that handles each event. If it returns `Break`, reading ends, and the contents have what was
+/// found so far.
 pub(crate) type JobVisitor<'e, Key, Code, Made> = dyn FnMut(Visit<'_, Key, Code, Made>) -> Result<ControlFlow<()>> + 'e;
 
 /// How a file is read.
@@ -41,13 +42,15 @@ pub(crate) struct Reading<'s> {
     keep: Keep,
     /// The filter for the members of a zip file, or `None` for all of them.
     members: Option<&'s mut MemberFilter<'s>>,
-    is_over_at_fault: bool,
-    is_over_at_nested: bool,
+    /// See [`up_to_fault`](Self::up_to_fault).
+    ends_at_fault: bool,
+    /// See [`up_to_nested`](Self::up_to_nested).
+    ends_at_nested: bool,
 }
 
 impl<'s> Reading<'s> {
     pub(crate) fn new(scan: &'s Scan, keep: Keep) -> Self {
-        Self { scan, keep, members: None, is_over_at_fault: false, is_over_at_nested: false }
+        Self { scan, keep, members: None, ends_at_fault: false, ends_at_nested: false }
     }
 
     /// Of a zip file, reads only the members whose names the filter accepts.
@@ -57,12 +60,12 @@ impl<'s> Reading<'s> {
 
     /// Ends the reading at the first part that begins like device code but cannot be read.
     pub(crate) fn up_to_fault(self) -> Self {
-        Self { is_over_at_fault: true, ..self }
+        Self { ends_at_fault: true, ..self }
     }
 
-    /// Ends the reading where there is [more](Contents::has_nested) in a compressed bundle than code objects.
+    /// Ends the reading at the first finding [inside](Contents::has_nested) of a code object of a compressed bundle.
     pub(crate) fn up_to_nested(self) -> Self {
-        Self { is_over_at_nested: true, ..self }
+        Self { ends_at_nested: true, ..self }
     }
 
     /// Reads the headers of a file only, and keeps its problems.
@@ -81,7 +84,8 @@ impl<'s> Reading<'s> {
         Ok(contents)
     }
 
-    /// Reads a file for a job that wants no code object, or reads the content of bundles itself when it gets them.
+    /// Reads a file for a job that does not use the list of wanted code objects. It may read the content of a bundle in
+    /// `each`.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run).
@@ -111,17 +115,17 @@ impl<'s> Reading<'s> {
         each: &mut JobVisitor<'_, Key, Code, Made>,
     ) -> Result<Contents> {
         let mut contents = ContentsBuilder::new(input.as_slice(), self.keep);
-        let Self { scan, members, is_over_at_fault, is_over_at_nested, .. } = self;
+        let Self { scan, members, ends_at_fault, ends_at_nested, .. } = self;
         scan.run_in_members_and_read(input, members, read, weight, &mut |event| match event {
             ReadEvent::End(place, wanted) => each(Visit::End(place, wanted)),
             ReadEvent::Read(read) => each(Visit::Read(read)),
             ReadEvent::Found(finding, wanted) => {
                 let number = contents.count(&finding);
-                if is_over_at_nested && contents.has_nested() {
+                if ends_at_nested && contents.has_nested() {
                     return Ok(ControlFlow::Break(()));
                 }
                 match finding {
-                    // The job comes first: what it finds out about the content decides whether a runtime loads it.
+                    // The job comes first: what it learns about the content decides whether a runtime loads the code.
                     Finding::Bundle(found) => {
                         let flow = each(Visit::Bundle(number, found, wanted))?;
                         contents.add_bundle(&found)?;
@@ -145,7 +149,7 @@ impl<'s> Reading<'s> {
                     Finding::Broken { error, .. } if error.is_io() => Err(error),
                     Finding::Broken { place, error } => {
                         let flow = each(Visit::Bad(BadPart::new(number, place, Bad::Broken(error))))?;
-                        Ok(if is_over_at_fault { ControlFlow::Break(()) } else { flow })
+                        Ok(if ends_at_fault { ControlFlow::Break(()) } else { flow })
                     }
                     Finding::Hidden { place, error } => {
                         each(Visit::Bad(BadPart::new(number, place, Bad::Hidden(error))))
@@ -160,12 +164,12 @@ impl<'s> Reading<'s> {
     }
 }
 
-/// Passes each bundle in some data to `visit`, in file order. The places begin with `place`. Returns the number of parts
-/// that could not be read, and of places with bytes that do not belong there. What is inside of code objects does not
-/// count.
+/// Passes each bundle in some data to `visit`, in file order. The places begin with `place`. Returns the number of
+/// parts that could not be read, and of places with other bytes after a bundle or package. Parts inside of code objects
+/// do not count.
 ///
 /// # Errors
-/// Those of `visit`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if a part cannot be read.
+/// The errors of `visit`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if a part cannot be read.
 pub(crate) fn each_bundle(
     scan: &Scan,
     place: &Place,

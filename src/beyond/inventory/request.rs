@@ -1,8 +1,8 @@
 //! Requests for code objects: by patterns over bundle entry IDs and target IDs, and by offload kinds, GPUs and kernels.
 //!
-//! A [`Selection`] is what a user asks for, and a [`Request`] its prepared form, which answers. Both decide by headers,
-//! and no question changes them. What a request matched nothing of is a question about the code objects that were
-//! seen: see [`pick`](super::pick::pick).
+//! A [`Selection`] is what a user asks for, and a [`Request`] its form that is fast for many code objects. Both decide
+//! by headers, and do not change. The parts of a request that match nothing depend on the code objects that were seen:
+//! see [`pick`](super::pick::pick).
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -49,12 +49,14 @@ pub enum Comparison {
 /// A pattern for targets.
 #[derive(Clone, Debug)]
 pub struct Pattern {
+    /// The pattern itself.
     text: String,
     /// The name of a product or another name that was typed for the target.
     typed: Option<String>,
     form: PatternForm,
 }
 
+/// The form of a pattern.
 #[derive(Clone, Debug)]
 enum PatternForm {
     Entry(Box<EntryId>),
@@ -92,7 +94,7 @@ impl Pattern {
         }
     }
 
-    /// Returns the name that was typed for the target, if that is another one.
+    /// Returns the name that was typed for the target, if it differs from the text of the pattern.
     #[cfg(feature = "cli")]
     pub(crate) fn typed(&self) -> Option<&str> {
         self.typed.as_deref()
@@ -227,8 +229,8 @@ impl Selection {
     }
 }
 
-/// A part of a request. Parts have positions: target patterns come first, then kinds, then GPUs. Kernels are no parts,
-/// because messages name them in another way.
+/// A part of a request. Parts have positions: target patterns come first, then kinds, then GPUs. Names of kernels are
+/// not parts, because messages list them separately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part<'s> {
     Target(&'s Pattern),
@@ -258,7 +260,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Adds the facts about another code object.
+    /// Adds the facts about another code object with the same ID.
     pub(super) fn add(&mut self, more: Self) {
         self.gpus.extend(more.gpus);
         self.kernels.extend(more.kernels);
@@ -270,9 +272,9 @@ impl Facts {
 #[derive(Clone, Debug)]
 pub(crate) struct Request<'s> {
     selection: &'s Selection,
-    /// The GPUs whose runtimes choose among the selected code objects. If there are none, the selection alone decides.
+    /// The GPUs whose runtimes choose among the selected code objects. Without GPUs, the selection alone decides.
     gpus: &'s [Device],
-    /// The kernels of which a code object has to define one, if any are asked for.
+    /// A code object has to define one of these kernels. `None` if no kernels are asked for.
     pub(super) kernels: Option<&'s KernelNames>,
     /// Whether the selection has offload kinds or patterns that are whole entry IDs.
     names_entries: bool,
@@ -314,13 +316,13 @@ impl<'s> Request<'s> {
         request
     }
 
-    /// Asks only for code objects that the runtimes of these GPUs load, if there are any, and that define one of these
-    /// kernels.
+    /// Limits the request to code objects that the runtimes of these GPUs load, unless the list is empty, and that
+    /// define one of these kernels, if any are given.
     pub(crate) fn with(self, gpus: &'s [Device], kernels: Option<&'s KernelNames>) -> Self {
         Self { gpus, kernels, ..self }
     }
 
-    /// Adds a pattern to the tables in which [`targets_of`](Self::targets_of) looks for patterns that may match an ID.
+    /// Adds a pattern to the tables of patterns that may match an ID, for [`targets_of`](Self::targets_of).
     fn add(&mut self, position: usize, pattern: &'s Pattern) {
         let processor = match &pattern.form {
             PatternForm::Glob(glob) => return self.globs.add(position, glob.clone()),
@@ -337,7 +339,8 @@ impl<'s> Request<'s> {
         }
     }
 
-    /// Returns whether all code objects but those of hosts are asked for, so that no part can match nothing.
+    /// Returns whether the request has no parts: apart from its kernels, it asks for all code objects but those of
+    /// hosts.
     pub(crate) fn takes_all(&self) -> bool {
         self.selection.targets.is_empty() && self.selection.kinds.is_empty() && self.gpus.is_empty()
     }

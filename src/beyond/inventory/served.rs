@@ -30,7 +30,8 @@ pub struct ServedBundles {
     pub serving: usize,
     /// The number of bundles that should: those for GPUs of its vendor, and those whose vendor is unknown.
     pub bundles: usize,
-    /// The number of bundles that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V.
+    /// The number of bundles that serve it only with code which is compiled when the program starts (JIT): PTX or
+    /// SPIR-V.
     pub jit: usize,
 }
 
@@ -45,13 +46,13 @@ impl ServedBundles {
         self.serving == self.bundles
     }
 
-    /// Returns the numbers as a table has them beside the name of a GPU. The names of PTX and SPIR-V say already that they
-    /// are compiled when a program starts.
-    pub(crate) fn beside_name(self, gpu: &Device) -> Self {
+    /// Returns the numbers for a table that has them beside the name of the GPU. Names such as `compute_90` and
+    /// `spir64` already say that the code is compiled when a program starts, so `jit` is 0 then.
+    pub(crate) fn without_implied_jit(self, gpu: &Device) -> Self {
         if gpu.is_by_code() { Self { jit: 0, ..self } } else { self }
     }
 
-    /// Adds the bundles of `count` libraries.
+    /// Adds the bundles of `count` libraries, which have the numbers `more` each.
     pub(crate) fn add(&mut self, more: Self, count: usize) {
         self.serving = self.serving.saturating_add(more.serving.saturating_mul(count));
         self.bundles = self.bundles.saturating_add(more.bundles.saturating_mul(count));
@@ -73,7 +74,7 @@ impl fmt::Display for ServedBundles {
 }
 
 impl CodeSet {
-    /// Returns whether a bundle with this code, which should serve a GPU, does so.
+    /// Returns the numbers of one bundle with this code, which should serve the GPU.
     fn served(&self, device: &Device) -> ServedBundles {
         let is_served = self.serves(device);
         // Most code is machine code, and is not compared a second time.
@@ -100,8 +101,8 @@ impl LibraryCode {
             match unit.role {
                 UnitRole::Whole => library.add_whole(Arc::clone(&unit.code)),
                 UnitRole::Relinked => _ = library.relinked.insert(Arc::clone(&unit.code)),
-                // Units of device images are whole once the search is over.
-                UnitRole::Together | UnitRole::Some | UnitRole::SomeOfFiles => {}
+                // These need not serve every GPU. Device images become one whole unit when the search is over.
+                UnitRole::Together | UnitRole::RestInFile | UnitRole::RestInOtherFiles => {}
             }
         }
         library
@@ -117,13 +118,13 @@ impl LibraryCode {
         self.units.is_empty() && self.relinked.is_empty()
     }
 
-    /// Returns whether the library has relocatable code, and no bundles for the same GPUs.
+    /// Returns whether the library has relocatable code, and no bundles that may be for GPUs of the same vendor.
     fn has_relinked_alone(&self) -> bool {
-        let is_beside = |code: &Arc<CodeSet>| {
-            let is_shared = |object: &Arc<CodeSet>| !object.vendors.is_disjoint(&code.vendors);
-            code.vendors.is_empty() || self.relinked.iter().any(is_shared)
+        let may_share_vendor = |unit: &Arc<CodeSet>| {
+            let shares_vendor = |object: &Arc<CodeSet>| !object.vendors.is_disjoint(&unit.vendors);
+            unit.vendors.is_empty() || self.relinked.iter().any(shares_vendor)
         };
-        self.has_relinked() && !self.units.keys().any(is_beside)
+        self.has_relinked() && !self.units.keys().any(may_share_vendor)
     }
 
     /// Returns whether the library has nothing but relocatable code that should serve a GPU.
@@ -187,7 +188,7 @@ impl LibraryCode {
         all
     }
 
-    /// Returns the sets of code of the units, and those of the relocatable code.
+    /// Returns the sets of code of the units, and of the relocatable code.
     fn sets(&self) -> impl Iterator<Item = &CodeSet> {
         self.units.keys().chain(&self.relinked).map(Arc::as_ref)
     }
@@ -238,8 +239,8 @@ impl FileSet {
 /// - all code in kpack archives that one wrapper of a library loads
 /// - the files of a directory that are code objects, bundles or fatbins themselves: a program loads those for its GPU
 /// - the relocatable CUDA code in a linked file that has no other bundles
-/// - all device images of a library, all its HCF data, and the code of a SYCLBIN file, because their parts do not record
-///   which of them hold the same kernels
+/// - all device images of a library, all its HCF data, and the code of a SYCLBIN file, because their parts do not
+///   record which of them hold the same kernels
 ///
 /// Other code objects without a bundle are not counted, because a single one need not serve every GPU.
 #[derive(Clone, Debug, Default)]
@@ -260,8 +261,8 @@ pub struct ServedDirectory {
     pub place: Place,
     /// The number of files in it that are code objects, bundles or fatbins themselves.
     pub files: usize,
-    /// The GPUs that the files have code for, in the order of their names, and whether the files serve each: 1 of 1 or 0
-    /// of 1. `None` if there are too many to compare.
+    /// The GPUs that the files have code for, in the order of their names, and whether the files serve each: 1 of 1 or
+    /// 0 of 1. `None` if there are too many to compare.
     pub gpus: Option<Vec<(Device, ServedBundles)>>,
 }
 
@@ -331,8 +332,7 @@ impl Coverage {
     pub fn served_directories(&self) -> Vec<ServedDirectory> {
         let mut directories = Vec::new();
         for (place, files) in &self.directories {
-            // A coverage with nothing but this directory finds out its GPUs. If there was too much to count, it reports
-            // no GPUs, like the whole coverage.
+            // A coverage of this directory alone lists its GPUs. If `self` has too much to count, no GPUs are listed.
             let alone = Self { has_too_many: self.has_too_many, ..Self::of_files(files) };
             directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
         }
@@ -340,9 +340,9 @@ impl Coverage {
         directories
     }
 
-    /// Returns all different libraries, each with the number of libraries that have the same code. A directory whose files
-    /// serve GPUs together counts as a library.
-    fn all(&self) -> Vec<(Cow<'_, LibraryCode>, usize)> {
+    /// Returns all different libraries, each with the number of libraries that have the same code. A directory whose
+    /// files serve GPUs together counts as a library.
+    fn counted_libraries(&self) -> Vec<(Cow<'_, LibraryCode>, usize)> {
         let libraries = self.libraries.iter().map(|(code, count)| (Cow::Borrowed(code), *count));
         let directories = self.directories.values().map(|files| (Cow::Owned(files.library()), 1));
         libraries.chain(directories).collect()
@@ -356,13 +356,13 @@ impl Coverage {
 
     /// Returns the number of bundles that serve a GPU, and the number that should.
     pub fn served(&self, device: &Device) -> ServedBundles {
-        served_in(&self.all(), device)
+        served_in(&self.counted_libraries(), device)
     }
 
     /// Describes the code that runtimes do not find or load: a sentence for each entry ID, with the reason.
     pub fn unfound(&self) -> Vec<String> {
         let mut unfound = BTreeSet::new();
-        for (library, _) in self.all() {
+        for (library, _) in self.counted_libraries() {
             unfound.extend(library.units.keys().flat_map(|set| &set.unfound).map(UnfoundCode::to_string));
         }
         unfound.into_iter().collect()
@@ -371,9 +371,10 @@ impl Coverage {
     /// Returns for each of some GPUs the number of bundles that serve it, and the number that should. Returns `None` if
     /// there are too many bundles or GPUs to compare.
     pub fn served_each(&self, devices: &[Device]) -> Option<Vec<ServedBundles>> {
-        self.served_each_in(&self.all(), devices)
+        self.served_each_in(&self.counted_libraries(), devices)
     }
 
+    /// Returns the numbers of [`served_each`](Self::served_each). `libraries` is the result of [`all`](Self::all).
     fn served_each_in(
         &self,
         libraries: &[(Cow<'_, LibraryCode>, usize)],
@@ -388,10 +389,10 @@ impl Coverage {
     }
 
     /// Returns the GPUs that any bundle has code for, with the number of bundles that serve each: 0 if the runtime does
-    /// not find the code. They are in the order of their names, PTX and SPIR-V last. Returns `None` if there are too many
-    /// to compare.
+    /// not find the code. They are in the order of their names, PTX and SPIR-V last. Returns `None` if there are too
+    /// many to compare.
     pub fn gpus(&self) -> Option<Vec<(Device, ServedBundles)>> {
-        let libraries = self.all();
+        let libraries = self.counted_libraries();
         let mut codes: HashSet<&Code> = HashSet::new();
         for set in libraries.iter().flat_map(|(library, _)| library.sets()) {
             codes.extend(set.codes.keys());

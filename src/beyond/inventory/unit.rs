@@ -18,7 +18,7 @@ use crate::beyond::scan::{Followed, Format, FoundBundle, Place, Split};
 /// code objects in the library itself.
 const NO_POSITION: usize = 0;
 
-/// What a program needs of a unit.
+/// The part of a unit that a program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnitRole {
     /// Code for each GPU, so the unit should serve all GPUs of its vendors.
@@ -29,16 +29,16 @@ pub(crate) enum UnitRole {
     /// All device images of a library, or other code that counts as one unit, because the parts do not record which of
     /// them hold the same kernels for different GPUs.
     Together,
-    /// Code for some GPUs, because other units of the file may serve the rest: code objects without a bundle.
-    Some,
-    /// Code for some GPUs, because other files may serve the rest: kpack archives, and files that are no bundles.
-    SomeOfFiles,
+    /// Code for some GPUs. Other units of the file may serve the rest of the GPUs: code objects without a bundle.
+    RestInFile,
+    /// Code for some GPUs. Other files may serve the rest of the GPUs: kpack archives, and files that are not bundles.
+    RestInOtherFiles,
 }
 
 /// The largest cubin in bytes that is read to see whether it has code: one without code has about 900 bytes.
 const WITHOUT_CODE_MAX: u64 = 4096;
 
-/// Returns whether all code objects of a bundle are cubins without code. No program needs anything of it.
+/// Returns whether a bundle has code objects, and all of them are cubins without code, which no program needs.
 fn is_without_code(found: &FoundBundle<'_>) -> bool {
     let mut code_objects = found.code_objects().filter(|code_object| code_object.size() > 0).peekable();
     let has_any = code_objects.peek().is_some();
@@ -53,8 +53,8 @@ fn is_without_code(found: &FoundBundle<'_>) -> bool {
 /// The code of one or more units, without places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CodeSet {
-    /// The vendors of the GPUs that there are entries for, or none if they are unknown. The code should serve all their
-    /// GPUs.
+    /// The vendors of the GPUs that the unit has entries for. Empty if they are unknown. The code should serve all GPUs
+    /// of these vendors.
     pub(crate) vendors: BTreeSet<GpuVendor>,
     /// The different code that a runtime finds and loads, each with the index of its first code object in the unit.
     pub(crate) codes: BTreeMap<Code, usize>,
@@ -185,12 +185,13 @@ pub(crate) struct FoundUnit {
     directory: Option<Place>,
     source: Option<String>,
     vendors: BTreeSet<GpuVendor>,
+    /// The code that a runtime finds and loads, with positions.
     pub(crate) codes: Vec<(usize, Code)>,
     pub(crate) unfound: Vec<UnfoundCode>,
 }
 
 impl FoundUnit {
-    /// Returns a unit for a bundle, still without code.
+    /// Returns a unit for a bundle. Its code is not added yet.
     fn new(found: &FoundBundle<'_>, place: &Arc<Place>, vendors: BTreeSet<GpuVendor>) -> Self {
         Self {
             at: UnitPlace::of(found, Arc::clone(place)),
@@ -252,8 +253,8 @@ impl FoundUnit {
     }
 }
 
-/// The units of a file, in the order in which they end. Those of [device images](UnitRole::Together) follow, one for each
-/// library.
+/// The units of a file, in the order in which they end. The units of [device images](UnitRole::Together) follow, one
+/// for each library.
 #[derive(Debug, Default)]
 pub(crate) struct Units {
     building: UnitBuilder,
@@ -295,6 +296,7 @@ impl Units {
         self.units
     }
 
+    /// Adds complete units. Those of device images are joined, one for each library.
     fn keep(&mut self, units: Vec<FoundUnit>) {
         for unit in units {
             if unit.role == UnitRole::Together {
@@ -385,14 +387,14 @@ impl UnitBuilder {
         if !has_more_bundles {
             return Some(file);
         }
-        // With more than one bundle, the file does not serve together with the other files of its directory. A bundle
-        // in it is a unit of its own, and a code object without a bundle need not serve every GPU.
+        // A file with more than one bundle does not serve together with the other files of its directory. Each of its
+        // bundles is a unit, and a code object without a bundle need not serve every GPU.
         let role = if file.at.bundle().is_some() { UnitRole::Whole } else { role_of_some(file.place(), true) };
         Some(FoundUnit { directory: None, role, ..file })
     }
 
-    /// Takes the code of the last archive in a device image, and returns its unit, unless the next bundle is in the same
-    /// archive. `next` is its place, or `None` if nothing follows.
+    /// Takes the code of the last archive in a device image, and returns its unit, unless the next bundle is in the
+    /// same archive. `next` is its place, or `None` if nothing follows.
     fn end_archive(&mut self, next: Option<&Place>) -> Option<FoundUnit> {
         let archive = self.archive.as_ref()?;
         let is_same = next.is_some_and(|next| is_in_same_archive(next, archive.place()));
@@ -402,21 +404,20 @@ impl UnitBuilder {
     /// Adds the next bundle of the search, and returns the units that are complete. `add` has taken the previous file
     /// out of `self.file` before the call, and an archive that does not have this bundle out of `self.archive`.
     fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Vec<FoundUnit> {
-        // The position of the first code object of the bundle in the search.
-        let first = self.code_objects;
-        self.code_objects = first.saturating_add(found.bundle.entries.len());
+        let first_position = self.code_objects;
+        self.code_objects = first_position.saturating_add(found.bundle.entries.len());
         let is_file = !self.ignores_files && is_loaded_file(found);
         let place = self.shared_place(found.place);
-        let codes = BundleCodes::of(found);
-        // The search reports the containers in such a bundle as bundles themselves.
-        if codes.is_outer || is_without_code(found) {
+        let bundle_codes = BundleCodes::of(found);
+        // The search reports the containers in an outer bundle as bundles themselves.
+        if bundle_codes.is_outer || is_without_code(found) {
             return Vec::new();
         }
         if found.format.has(Rule::OnePerTarget) && !is_file && !found.is_for_some_gpus() {
-            return self.add_offload_binary(found, &place, (first, codes));
+            return self.add_offload_binary(found, &place, (first_position, bundle_codes));
         }
-        let BundleCodes { found: codes, unfound, vendors, .. } = codes;
-        let codes = codes.into_iter().map(|code| (first.saturating_add(code.index), code.code)).collect();
+        let BundleCodes { found: codes, unfound, vendors, .. } = bundle_codes;
+        let codes = codes.into_iter().map(|code| (first_position.saturating_add(code.index), code.code)).collect();
         let unfound = unfound.into_iter().map(|(_, unfound)| unfound).collect();
         let mut unit = FoundUnit { codes, unfound, ..FoundUnit::new(found, &place, vendors) };
         if is_file {
@@ -459,17 +460,17 @@ impl UnitBuilder {
     }
 
     /// Adds an offload binary to the units of its place. Offload binaries of one source file and one offload kind,
-    /// which follow one another at a place, are one unit: clang writes one for each GPU. `first` is the position of the
-    /// first code object. Returns the units that are complete.
+    /// which follow one another at a place, are one unit: clang writes one for each GPU. `first_position` is the
+    /// position of the first code object. Returns the units that are complete.
     fn add_offload_binary(
         &mut self,
         found: &FoundBundle<'_>,
         place: &Arc<Place>,
-        (first, codes): (usize, BundleCodes),
+        (first_position, bundle_codes): (usize, BundleCodes),
     ) -> Vec<FoundUnit> {
-        let BundleCodes { found: codes, unfound, vendors, .. } = codes;
+        let BundleCodes { found: codes, unfound, vendors, .. } = bundle_codes;
         let new_unit = || FoundUnit::new(found, place, vendors.clone());
-        // The first offload binary at a place has the index 0. A caller may have left it out, so the places are
+        // The first offload binary at a place has the index 0. Not every caller passes it on, so the places are
         // compared too.
         let is_new_place = found.index == 0 || self.incomplete.iter().any(|(_, unit)| unit.place() != found.place);
         // Nothing more is added to the units of the previous place.
@@ -481,7 +482,7 @@ impl UnitBuilder {
         for FoundCode { index, kind, code } in codes {
             if let Some(unit) = self.unit_for(kind, &code, &new_unit, &mut complete) {
                 unit.vendors.extend(&vendors);
-                unit.codes.push((first.saturating_add(index), code));
+                unit.codes.push((first_position.saturating_add(index), code));
             }
         }
         for (kind, unfound) in unfound {
@@ -599,7 +600,7 @@ fn role_of(found: &FoundBundle<'_>) -> UnitRole {
     } else if found.is_relinked() {
         UnitRole::Relinked
     } else if found.format.has(Rule::Archive) {
-        UnitRole::SomeOfFiles
+        UnitRole::RestInOtherFiles
     } else if found.is_for_some_gpus() {
         role_of_some(found.place, found.is_file())
     } else {
@@ -607,10 +608,10 @@ fn role_of(found: &FoundBundle<'_>) -> UnitRole {
     }
 }
 
-/// Returns the role of code that need not serve every GPU. If `is_file` and there are no steps to it, it is the searched
-/// file itself, so only other files can serve the rest.
+/// Returns the role of code that need not serve every GPU. If `is_file` is set and the place has no steps, the code is
+/// the searched file itself, so only other files can serve the rest.
 fn role_of_some(place: &Place, is_file: bool) -> UnitRole {
-    if is_file && place.steps().is_empty() { UnitRole::SomeOfFiles } else { UnitRole::Some }
+    if is_file && place.steps().is_empty() { UnitRole::RestInOtherFiles } else { UnitRole::RestInFile }
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ pub(crate) fn in_order<I: Send, T: Send, R>(
     in_order_here(items, &work, &mut |item| work(item), weight, consume)
 }
 
-/// Does the same, and calls `work_here` in place of `work` for the items that this thread works on.
+/// Processes items as [`in_order`] does. For the items that this thread works on, it calls `work_here` in place of
+/// `work`.
 pub(crate) fn in_order_here<I: Send, T: Send, R>(
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,

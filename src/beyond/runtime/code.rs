@@ -23,9 +23,9 @@ pub(crate) enum Code {
     Amd(TargetId),
     /// SPIR-V that AMD's runtime compiles.
     AmdSpirV,
-    /// Machine code for an NVIDIA GPU, and what its driver must know to load it.
+    /// Machine code for an NVIDIA GPU, and the need that limits which drivers load it.
     Cubin(Sm, Option<Need>),
-    /// PTX, which NVIDIA's driver compiles, and what the driver must know for that.
+    /// PTX, which NVIDIA's driver compiles, and the need that limits which drivers read it.
     Ptx(Sm, Option<Need>),
     /// LTO-IR, which a program links for its GPU with NVIDIA's linker.
     LtoIr(Sm),
@@ -114,7 +114,7 @@ impl Code {
         matches!(self, Self::Cubin(..) | Self::Ptx(..) | Self::LtoIr(_))
     }
 
-    /// Returns the code with what the driver must know to load it: of several needs, the one of the latest release.
+    /// Returns the code with one of these needs: the one that needs the latest release of the driver.
     fn with_needs(self, needs: impl IntoIterator<Item = Need>) -> Self {
         let latest = needs.into_iter().max_by_key(|need| need.cuda());
         match self {
@@ -124,7 +124,7 @@ impl Code {
         }
     }
 
-    /// Returns what the driver must know to load the code, if it is known.
+    /// Returns the need that limits which drivers load the code, if it is known.
     pub(crate) fn need(&self) -> Option<Need> {
         match self {
             Self::Cubin(_, need) | Self::Ptx(_, need) => *need,
@@ -132,7 +132,7 @@ impl Code {
         }
     }
 
-    /// Returns whether two codes are for the same target, whatever a driver must know to load them.
+    /// Returns whether two codes are for the same target. Their needs may differ.
     pub(crate) fn has_target_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Cubin(one, _), Self::Cubin(other, _)) | (Self::Ptx(one, _), Self::Ptx(other, _)) => one == other,
@@ -178,7 +178,7 @@ impl Code {
         if name == AMD_SPIR_V {
             return Some(Self::AmdSpirV);
         }
-        if intel_gpu::of_code(name).is_some() {
+        if intel_gpu::name_of_target(name).is_some() {
             return Some(Self::Other(name.to_owned()));
         }
         match Self::of_nvidia(name, None).or_else(|| Self::spir_v_of(&Triple::parse(name))) {
@@ -257,8 +257,8 @@ pub(crate) struct UnfoundCode {
 impl fmt::Display for UnfoundCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // HIP's runtime alone looks for IDs, whatever GPU they name.
-        let is_of_id = matches!(self.reason, UnfoundReason::Position | UnfoundReason::Triple);
-        let runtime = if self.code.is_of_nvidia() && !is_of_id { "CUDA's driver" } else { "HIP's runtime" };
+        let is_about_id = matches!(self.reason, UnfoundReason::Position | UnfoundReason::Triple);
+        let runtime = if self.code.is_of_nvidia() && !is_about_id { "CUDA's driver" } else { "HIP's runtime" };
         let (verb, reason) = self.reason.texts();
         write!(f, "{runtime} does not {verb} '{}': {reason}", self.id)
     }
@@ -287,8 +287,9 @@ impl BundleCodes {
             if code_object.unreadable().is_some() {
                 continue;
             }
-            let has_recorded = id.target().is_empty() && !lacks_target(&id);
-            let recorded = if has_recorded { code_object.recorded_target() } else { None };
+            // For HIP's runtime, the target ID in the entry ID alone counts.
+            let needs_recorded = id.target().is_empty() && !lacks_target(&id);
+            let recorded = if needs_recorded { code_object.recorded_target() } else { None };
             let Some(code) = Code::of_entry(&id, content, recorded.as_deref()) else { continue };
             let code = code.with_needs(needs_of(&code_object));
             match unfound.get(&index) {
@@ -299,8 +300,8 @@ impl BundleCodes {
                 }
             }
         }
-        // Clang writes these sections for AMD's GPUs. Such a bundle has only the host's entry if the code for all GPUs
-        // was left out, as by `recompress --keep-for` with GPUs of another vendor.
+        // Clang writes bundles in HIP's sections for AMD's GPUs. Such a bundle has only the host's entry if the code
+        // for all GPUs was dropped, as by `recompress --keep-for` with GPUs of another vendor.
         if codes.vendors.is_empty() && is_in_hip_section(found.place) {
             codes.vendors.insert(GpuVendor::Amd);
         }
@@ -318,7 +319,7 @@ impl BundleCodes {
     }
 }
 
-/// Returns what a CUDA driver must know to load a code object.
+/// Returns the needs of a code object that limit which CUDA drivers load it.
 fn needs_of(code_object: &CodeObjectRef<'_>) -> impl Iterator<Item = Need> {
     let is_zstd = code_object.found.format == Format::Fatbin
         && code_object.packed().is_some_and(|packed| packed.codec == Codec::Zstd);
@@ -326,8 +327,8 @@ fn needs_of(code_object: &CodeObjectRef<'_>) -> impl Iterator<Item = Need> {
     code_object.ptx_version().map(Need::Ptx).into_iter().chain(zstd)
 }
 
-/// Returns whether HIP's runtime finds no code with this ID, whatever its content is for: it compares IDs, and this one
-/// has no target ID.
+/// Returns whether an entry ID for HIP has no target ID. HIP's runtime compares target IDs, so it does not find such
+/// code, whatever its content is for.
 pub(crate) fn lacks_target(id: &EntryId) -> bool {
     id.target().is_empty() && matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4)
 }

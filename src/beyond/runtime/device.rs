@@ -10,8 +10,9 @@
 //! family: the same major version, and the same minor version or a later one. Embedded GPUs (Tegra) take machine code
 //! for their own version only. LTO-IR is not loaded: programs link it for their GPU with NVIDIA's nvJitLink.
 //!
-//! Sources: CLR's `hip_fatbin.cpp` of ROCm 7 and comgr's rules for features; for Intel, see `code/intel_gpu.rs`; NVIDIA's CUDA C++ Programming Guide on
-//! binary and PTX compatibility, and the documentation of nvcc on GPU families, of CUDA 13.
+//! Sources: CLR's `hip_fatbin.cpp` of ROCm 7 and comgr's rules for features; for Intel, see `code/intel_gpu.rs`;
+//! NVIDIA's CUDA C++ Programming Guide on binary and PTX compatibility, and the documentation of nvcc on GPU families,
+//! of CUDA 13.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -189,7 +190,7 @@ impl Device {
         }
         // LLVM has another name for one of Intel's GPUs, `bmg_g21`.
         if processors::find(text).is_some()
-            && let Some(name) = intel_gpu::of_code(text)
+            && let Some(name) = intel_gpu::name_of_target(text)
         {
             return device(&name, intel_variants(&name));
         }
@@ -246,7 +247,7 @@ impl Device {
     /// Returns the GPU that code is for, or `None` if the name of its target does not name a GPU.
     pub(crate) fn from_code(code: &Code) -> Option<Self> {
         if let Code::Other(target) = code
-            && let Some(gpu) = intel_gpu::of_code(target)
+            && let Some(gpu) = intel_gpu::name_of_target(target)
         {
             return Some(Self::new(target, intel_variants(&gpu)));
         }
@@ -261,10 +262,10 @@ impl Device {
 
     /// Whether any public table has this GPU. Other names mean GPUs that may be newer than the tables.
     pub fn is_known(&self) -> bool {
-        let is_known = |name: String| processors::find(&name).is_some();
+        let is_in_table = |name: String| processors::find(&name).is_some();
         self.variants.iter().all(|variant| match variant {
-            GpuVariant::Amd(target, _) => is_known(target.processor().to_owned()),
-            GpuVariant::Nvidia(sm) => is_known(Code::Cubin(Sm { suffix: Suffix::None, ..*sm }, None).name()),
+            GpuVariant::Amd(target, _) => is_in_table(target.processor().to_owned()),
+            GpuVariant::Nvidia(sm) => is_in_table(Code::Cubin(Sm { suffix: Suffix::None, ..*sm }, None).name()),
             GpuVariant::Intel(name) => intel_gpu::all().any(|gpu| gpu.name == name),
             GpuVariant::AmdSpirV
             | GpuVariant::IntelSpirV
@@ -280,7 +281,7 @@ impl Device {
         Self { typed: Some(name.to_owned()), ..self }
     }
 
-    /// Returns the name that was typed for it, if that is another one.
+    /// Returns the name that was typed for the GPU, if it differs from the [canonical](Self::name) one.
     #[cfg(feature = "cli")]
     pub(crate) fn typed(&self) -> Option<&str> {
         self.typed.as_deref()
@@ -350,8 +351,9 @@ impl Device {
         })
     }
 
-    /// Returns whether some code counts for the GPU, which may take it or not.
-    fn counts(&self, code: &Code) -> bool {
+    /// Returns whether the settings of the device allow some code: its driver reads it, and it is machine code if only
+    /// machine code counts. The GPU may not take the code.
+    fn allows(&self, code: &Code) -> bool {
         !(self.is_without_jit && code.is_jit()) && self.beyond_driver(code).is_none()
     }
 
@@ -369,7 +371,8 @@ impl Device {
         Some(format!("{needed}, and this machine has {major}.{minor}"))
     }
 
-    /// Says what code for the GPU needs that the driver of its machine does not have.
+    /// Says what the driver of the GPU's machine lacks for the first of `codes` that the GPU takes and the driver does
+    /// not read.
     pub(crate) fn unread_by_driver<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<String> {
         let takes = |code: &Code| self.variants.iter().any(|variant| variant.rank(code).is_some());
         codes.find_map(|code| self.beyond_driver(code).filter(|_| takes(code)))
@@ -410,11 +413,11 @@ impl Device {
 
     /// Returns whether the GPU takes some code in at least one of the settings that the name leaves open.
     pub(crate) fn takes(&self, code: &Code) -> bool {
-        self.counts(code) && self.variants.iter().any(|variant| variant.rank(code).is_some())
+        self.allows(code) && self.variants.iter().any(|variant| variant.rank(code).is_some())
     }
 
-    /// Returns the processor whose code the GPU runs if its user names it in `HSA_OVERRIDE_GFX_VERSION`, if there is
-    /// such code. Nobody promises that it works.
+    /// Returns the processor that users of this GPU name in `HSA_OVERRIDE_GFX_VERSION` to run its code, if `codes` has
+    /// code for that processor. Nobody promises that it works.
     pub(crate) fn overriding<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<&'static str> {
         let Some(GpuVariant::Amd(own, _)) = self.variants.first() else { return None };
         // The pairs that people use: later steppings of a generation, with the instructions of the first one.
@@ -433,7 +436,7 @@ impl Device {
         &self,
         codes: impl Iterator<Item = &'c Code> + Clone,
     ) -> impl Iterator<Item = &GpuVariant> {
-        let codes = codes.filter(|code| self.counts(code));
+        let codes = codes.filter(|code| self.allows(code));
         self.variants.iter().filter(move |variant| codes.clone().all(|code| variant.rank(code).is_none()))
     }
 
@@ -453,8 +456,8 @@ impl Device {
     pub(crate) fn choose<K: Copy + Ord>(&self, codes: &[(K, Code)]) -> BTreeSet<K> {
         let mut chosen = BTreeSet::new();
         for variant in &self.variants {
-            let counting = codes.iter().filter(|(_, code)| self.counts(code));
-            let ranked = counting.filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
+            let allowed = codes.iter().filter(|(_, code)| self.allows(code));
+            let ranked = allowed.filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
             if let Some((_, best)) = ranked.min() {
                 chosen.insert(best);
             }
@@ -608,6 +611,7 @@ impl GpuVariant {
         match self {
             Self::Nvidia(sm) => vec![Self::Nvidia(Sm { suffix: Suffix::None, ..*sm })],
             Self::Amd(target, _) => {
+                // No processors are added unless the target is generic.
                 let mut gpus = variants_of_generic(target);
                 gpus.push(self.clone());
                 gpus
@@ -644,7 +648,7 @@ impl GpuVariant {
                 (1, code.distance_to_virtual(*gpu)?, code.suffix)
             }
             (Self::Intel(gpu), Code::Other(target)) => {
-                (intel_gpu::preference(&intel_gpu::of_code(target)?, gpu)?, 0, Suffix::None)
+                (intel_gpu::preference(&intel_gpu::name_of_target(target)?, gpu)?, 0, Suffix::None)
             }
             (Self::Intel(_) | Self::IntelSpirV, Code::SpirV(_)) => (2, 0, Suffix::None),
             // The targets are in the order of preference, so their index is the form.
@@ -695,8 +699,8 @@ impl Sm {
     }
 }
 
-/// Returns whether a GPU takes machine code of this version, provided that it is not later than the GPU's: code of its
-/// own version, and code of the same major version unless either is of an embedded GPU.
+/// Returns whether a GPU takes machine code of this version, provided that it is not later than the GPU's. That is code
+/// of the same version, or of the same major version if neither is of an embedded GPU.
 fn is_same_line(code: Sm, gpu: Sm) -> bool {
     let is_embedded = EMBEDDED.contains(&code.number) || EMBEDDED.contains(&gpu.number);
     code.number == gpu.number || (code.capability().0 == gpu.capability().0 && !is_embedded)

@@ -17,8 +17,8 @@ use crate::beyond::scan::{FoundBundle, Place, Step};
 /// way.
 const ANY_GPU: &str = "*";
 
-/// Returns whether a program loads a bundle or code object as a file: it is at the start of a file or of a member of a
-/// package, and not an input of compilers and linkers.
+/// Returns whether a program loads a bundle or code object as a file. It has to begin the file or member of a package,
+/// and must not be an input of compilers and linkers.
 pub(crate) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
     if !found.is_file() {
         return false;

@@ -19,7 +19,7 @@
 //!
 //! | GPU | the loader refuses |
 //! |---|---|
-//! | AMD | files that are not linked; systems other than HSA (OSABI 64); versions of its interface after 4; a generic target without a generic version, which only interface 4 has |
+//! | AMD | files that are not linked; systems other than HSA (OSABI 64); ABI versions after 4; a generic target without a generic version, which only ABI version 4 has |
 //! | NVIDIA | cubins that are not linked (type REL). Linked cubins of CUDA 11.6 to 12 have no program headers, and are loaded |
 //!
 //! Neither loads code that needs functions which it does not define; [`undefined`](crate::beyond::code::undefined)
@@ -51,8 +51,8 @@ const HEADER_MAX: u64 = 4096;
 /// says why SPIR-V has two.
 const TRIPLES: [&[u8]; 3] = [b"amdgcn-amd-amdhsa--", b"spirv64-amd-amdhsa--", b"spirv64-amd-amdhsa-unknown-"];
 
-/// The latest version of HSA's interface, of code object version 6. Earlier ones have no generic versions.
-const HSA_VERSION_MAX: u8 = 4;
+/// The latest ABI version of HSA, of code object version 6. Earlier ABI versions have no generic versions.
+const HSA_ABI_VERSION_MAX: u8 = 4;
 
 /// The number of the lowest bit of the generic version in the flags.
 const GENERIC_VERSION_BIT: u32 = 24;
@@ -69,8 +69,8 @@ pub(crate) enum UnfoundReason {
     NotLinked(u16),
     /// The code object is for another operating system than HSA.
     System(u8),
-    /// The version of HSA's interface is unknown.
-    Version(u8),
+    /// This ABI version of the code object is later than the latest one of HSA.
+    AbiVersion(u8),
     /// The code object is for a generic target, and has no generic version.
     NoGenericVersion,
     /// The code object needs these symbols, of which some may be functions, and does not define them.
@@ -78,7 +78,7 @@ pub(crate) enum UnfoundReason {
 }
 
 impl UnfoundReason {
-    /// Returns what the runtime does not do with a code object, and why not, for a message.
+    /// Returns the words of a message: the verb for what the runtime does not do with a code object, and the reason.
     pub(crate) fn texts(&self) -> (&'static str, Cow<'static, str>) {
         const FIND: &str = "find";
         const LOAD: &str = "load";
@@ -92,8 +92,8 @@ impl UnfoundReason {
             Self::NotLinked(kind) if *kind == ET_REL.0 => (LOAD, "it is not linked (ELF type REL)".into()),
             Self::NotLinked(kind) => (LOAD, format!("it is not a linked file (ELF type {kind})").into()),
             Self::System(system) => (LOAD, format!("it is not for HSA (OSABI {system} instead of {HSA})").into()),
-            Self::Version(version) => {
-                (LOAD, format!("its ABI version is {version}, and the latest is {HSA_VERSION_MAX}").into())
+            Self::AbiVersion(version) => {
+                (LOAD, format!("its ABI version is {version}, and the latest is {HSA_ABI_VERSION_MAX}").into())
             }
             Self::NoGenericVersion => (LOAD, "it is for a generic target, but has no generic version".into()),
             Self::Undefined(symbols) => (LOAD, format!("it does not define {symbols}").into()),
@@ -103,7 +103,7 @@ impl UnfoundReason {
 
 /// Returns the reason why the runtime of its GPU does not load an ELF file with this header, or `None` if it does.
 pub(crate) fn refusal(header: &GpuHeader) -> Option<UnfoundReason> {
-    let GpuHeader { machine, kind, system, version, flags } = *header;
+    let GpuHeader { machine, kind, system, abi_version, flags } = *header;
     if machine != EM_AMDGPU {
         return if kind == ET_REL { Some(UnfoundReason::NotLinked(kind.0)) } else { None };
     }
@@ -113,12 +113,13 @@ pub(crate) fn refusal(header: &GpuHeader) -> Option<UnfoundReason> {
     if system != HSA {
         return Some(UnfoundReason::System(system));
     }
-    if version > HSA_VERSION_MAX {
-        return Some(UnfoundReason::Version(version));
+    if abi_version > HSA_ABI_VERSION_MAX {
+        return Some(UnfoundReason::AbiVersion(abi_version));
     }
-    let [number, ..] = flags.to_le_bytes();
-    let is_generic = processor_by_elf_number(number).is_some_and(|processor| processor.name.ends_with("-generic"));
-    let generic_version = if version == HSA_VERSION_MAX { flags >> GENERIC_VERSION_BIT } else { 0 };
+    let [processor_number, ..] = flags.to_le_bytes();
+    let is_generic =
+        processor_by_elf_number(processor_number).is_some_and(|processor| processor.name.ends_with("-generic"));
+    let generic_version = if abi_version == HSA_ABI_VERSION_MAX { flags >> GENERIC_VERSION_BIT } else { 0 };
     if is_generic && generic_version == 0 { Some(UnfoundReason::NoGenericVersion) } else { None }
 }
 
@@ -138,11 +139,11 @@ pub(crate) fn unfound_id(id: &[u8]) -> Option<UnfoundReason> {
 /// Returns the entries of a bundle that runtimes do not find or load, by their indices, with the reasons. Returns no
 /// entries for inputs of linkers.
 pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
-    let mut unfound = lost_in(found);
+    let mut unfound = unfound_by_hip(found);
     let mut refused = UnfoundEntries::new();
     for code_object in found.code_objects() {
-        let of_header = code_object.gpu_header().and_then(|header| refusal(&header));
-        let reason = of_header.or_else(|| {
+        let header_reason = code_object.gpu_header().and_then(|header| refusal(&header));
+        let reason = header_reason.or_else(|| {
             let symbols = code_object.undefined_symbols().filter(|symbols| symbols.has_function);
             symbols.map(UnfoundReason::Undefined)
         });
@@ -167,7 +168,7 @@ pub(crate) fn is_linked_later(found: &FoundBundle<'_>) -> bool {
 
 /// Returns the entries of a bundle that HIP's runtime does not find, by their indices, with the reasons. Returns no
 /// entries for other containers, and for bundles that the runtime does not load, such as inputs of linkers.
-fn lost_in(found: &FoundBundle<'_>) -> UnfoundEntries {
+fn unfound_by_hip(found: &FoundBundle<'_>) -> UnfoundEntries {
     let mut unfound = UnfoundEntries::new();
     if found.format != Format::Bundle {
         return unfound;
@@ -236,8 +237,8 @@ pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Itera
 }
 
 /// Returns whether a bundle is made for HIP's runtime: it holds code objects for HIP and no host code. Bundles with
-/// host code, and bundles of bitcode or assembly, are inputs of compilers and linkers. Unknown content for HIP counts as
-/// code, unless another entry is text: such a bundle is one of assembly.
+/// host code, and bundles of bitcode or assembly, are inputs of compilers and linkers. Unknown content for HIP counts
+/// as code, unless another entry is text: such a bundle is one of assembly.
 fn is_for_runtime(found: &FoundBundle<'_>) -> bool {
     let (mut has_code, mut has_unknown, mut has_text) = (false, false, false);
     for (kind, content) in kinds_in(found) {
@@ -258,11 +259,11 @@ fn is_for_runtime(found: &FoundBundle<'_>) -> bool {
 /// bitcode. An empty host entry does not count, because bundles for runtimes have one too.
 pub(super) fn is_for_tools(found: &FoundBundle<'_>) -> bool {
     for (kind, content) in kinds_in(found) {
-        let is_for_tools = match kind {
+        let is_tool_input = match kind {
             Some(OffloadKind::Host) => content != Some(ContentKind::Empty),
             _ => content == Some(ContentKind::Bitcode),
         };
-        if is_for_tools {
+        if is_tool_input {
             return true;
         }
     }

@@ -16,24 +16,24 @@ use crate::base::id::triple::Triple;
 use crate::beyond::code::intel_gpu;
 use crate::beyond::products;
 
-/// What a typed name means.
+/// The meaning of a typed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named<'t> {
     /// The name without features and `+ptx`, or `None` if it is a target itself.
     pub(crate) name: Option<&'t str>,
-    /// The target IDs, and for `+ptx` also those of PTX. Never empty: any other text stands for itself.
+    /// The target IDs, and for `+ptx` also the targets of PTX. Never empty: an unknown name is its own target ID.
     pub(crate) targets: Vec<String>,
 }
 
 impl<'t> Named<'t> {
     /// Returns what a typed text means.
     pub(crate) fn of(typed: &'t str) -> Self {
-        let (name, rest) = typed.split_at(length_of_name(typed));
+        let (name, suffix) = typed.split_at(length_of_name(typed));
         let processors = processors_of(name);
-        let found = if processors.is_some() { Some(name) } else { None };
+        let known_name = if processors.is_some() { Some(name) } else { None };
         let processors = processors.unwrap_or_else(|| vec![name.to_owned()]);
-        if !rest.starts_with('+') {
-            return Self { name: found, targets: processors.into_iter().map(|name| name + rest).collect() };
+        if !suffix.starts_with('+') {
+            return Self { name: known_name, targets: processors.into_iter().map(|name| name + suffix).collect() };
         }
         let mut targets = Vec::new();
         for processor in processors {
@@ -44,7 +44,7 @@ impl<'t> Named<'t> {
             let ptx = format!("compute_{version}");
             targets.extend([processor, ptx]);
         }
-        Self { name: found, targets }
+        Self { name: known_name, targets }
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn processor_in(target: &str) -> &str {
 pub(crate) fn products_of(target: &str) -> Vec<&'static str> {
     let processor = processor_in(target);
     let is_sm = processor.starts_with("sm_");
-    if let Some(gpu) = intel_gpu::of_code(processor) {
+    if let Some(gpu) = intel_gpu::name_of_target(processor) {
         return intel_gpu::members(&gpu).iter().flat_map(|name| products::with_processor(name)).copied().collect();
     }
     // CUDA 13 has another name for the GPU.

@@ -31,7 +31,7 @@ const TIME_MAX: Duration = Duration::from_secs(5);
 /// The longest output of `nvidia-smi` that is read, in bytes.
 const OUTPUT_MAX: u64 = 1 << 20;
 
-/// The PCI ID of Intel.
+/// The PCI vendor ID of Intel.
 const INTEL: u32 = 0x8086;
 
 /// The GPUs of a machine.
@@ -47,7 +47,7 @@ pub struct Machine {
     pub nvidia_fault: Option<String>,
 }
 
-/// The error for a machine without a GPU that could be found. Its text says where it was looked for.
+/// The error for a machine without a GPU that could be found. Its text names the places that were searched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no GPU was found on this machine: {}", .reasons.join("; "))]
 pub struct MachineError {
@@ -56,9 +56,11 @@ pub struct MachineError {
 
 /// Where the GPUs of a machine are looked for.
 struct Sources {
+    /// The command, which is searched for in the `PATH` unless it has a directory.
     nvidia_smi: PathBuf,
     /// The directory with information of the kernel.
     sys: PathBuf,
+    /// The time that all calls of the command may take together.
     time_max: Duration,
 }
 
@@ -71,6 +73,7 @@ impl Machine {
         Self::read_from(&Sources { nvidia_smi: "nvidia-smi".into(), sys: "/sys".into(), time_max: TIME_MAX })
     }
 
+    /// Finds the GPUs of the machine that these sources describe.
     fn read_from(sources: &Sources) -> Result<Self, MachineError> {
         let mut found = Found::default();
         let nvidia = found.add_nvidia(sources);
@@ -84,7 +87,7 @@ impl Machine {
     }
 }
 
-/// What a GPU is part of.
+/// Whether a GPU is a card or part of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GpuKind {
     Card,
@@ -105,7 +108,7 @@ impl Found {
         }
     }
 
-    /// Returns the GPUs that count.
+    /// Returns the GPUs, without those that are part of a processor if the machine has a card.
     fn into_machine(self) -> Machine {
         let has_card = self.devices.iter().any(|(kind, _)| *kind == GpuKind::Card);
         let counting = self.devices.into_iter().filter(|(kind, _)| !has_card || *kind == GpuKind::Card);
@@ -119,13 +122,13 @@ impl Found {
     /// Adds NVIDIA's GPUs and the CUDA version. Otherwise the error says why there are none.
     fn add_nvidia(&mut self, sources: &Sources) -> Result<(), String> {
         let smi = Smi { command: &sources.nvidia_smi, time_max: sources.time_max, start: Instant::now() };
-        let listed = smi.output(&["--query-gpu=name,compute_cap", "--format=csv,noheader"])?;
-        let devices: Vec<Device> = listed.lines().filter_map(nvidia_gpu).collect();
+        let output = smi.output(&["--query-gpu=name,compute_cap", "--format=csv,noheader"])?;
+        let devices: Vec<Device> = output.lines().filter_map(nvidia_gpu).collect();
         if devices.is_empty() {
-            return Err(format!("nvidia-smi lists no GPU: {}", first_line(&listed)));
+            return Err(format!("nvidia-smi lists no GPU: {}", first_line(&output)));
         }
         devices.into_iter().for_each(|device| self.add(GpuKind::Card, device));
-        // Without the version, the GPUs are known still.
+        // The GPUs are known even if the version cannot be read.
         self.cuda = smi.output(&[]).ok().and_then(|text| cuda_version(&text));
         Ok(())
     }
@@ -134,23 +137,23 @@ impl Found {
     fn add_amd(&mut self, sys: &Path) -> Result<(), String> {
         let nodes = sys.join("class/kfd/kfd/topology/nodes");
         let before = self.devices.len();
-        let mut unread = None;
+        let mut last_error = None;
         for node in entries(&nodes)? {
             match read(&node.join("properties")) {
                 Ok(properties) => {
                     let processor = amd_processor(&properties).unwrap_or_default();
-                    let is_part = AMD_PARTS_OF_PROCESSORS.contains(&processor.as_str());
-                    let kind = if is_part { GpuKind::PartOfProcessor } else { GpuKind::Card };
+                    let is_part_of_processor = AMD_PARTS_OF_PROCESSORS.contains(&processor.as_str());
+                    let kind = if is_part_of_processor { GpuKind::PartOfProcessor } else { GpuKind::Card };
                     Device::parse(&processor).into_iter().for_each(|gpu| self.add(kind, gpu));
                 }
-                // A container may use some of the GPUs only.
-                Err(error) => unread = Some(error),
+                // In a container, the GPUs that it may not use cannot be read.
+                Err(error) => last_error = Some(error),
             }
         }
         if self.devices.len() > before {
             return Ok(());
         }
-        Err(unread.unwrap_or_else(|| format!("'{}' has no GPU of AMD", nodes.display())))
+        Err(last_error.unwrap_or_else(|| format!("'{}' has no GPU of AMD", nodes.display())))
     }
 
     /// Adds Intel's GPUs. Otherwise the error says why there are none.
@@ -241,7 +244,7 @@ impl Smi<'_> {
         thread::spawn(move || {
             let mut bytes = Vec::new();
             let read = output.take(OUTPUT_MAX).read_to_end(&mut bytes);
-            // Nobody receives what comes too late.
+            // If the time is over, nobody receives the output.
             _ = sender.send(read.ok().map(|_| text_lossy(&bytes)));
         });
         receiver.recv_timeout(self.time_max.saturating_sub(self.start.elapsed())).ok()?
@@ -281,9 +284,9 @@ fn amd_processor(properties: &str) -> Option<String> {
     Some(format!("gfx{major}{minor:x}{stepping:x}"))
 }
 
-/// Returns a PCI ID of a card, such as `0x8086`, or `None` if it cannot be read.
-fn pci_id(card: &Path, name: &str) -> Option<u32> {
-    let text = fs::read_to_string(card.join("device").join(name)).ok()?;
+/// Returns a PCI ID of a card, the one in the file `vendor` or `device`, or `None` if it cannot be read.
+fn pci_id(card: &Path, file: &str) -> Option<u32> {
+    let text = fs::read_to_string(card.join("device").join(file)).ok()?;
     u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
 }
 

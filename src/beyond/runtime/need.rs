@@ -1,4 +1,4 @@
-//! What a driver or runtime must know to read code.
+//! The needs of code: the releases of drivers and runtimes that read it.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// The code.
+    /// The name of the code.
     pub fn code(self) -> String {
         match self {
             Self::Ptx((major, minor)) => format!("PTX {major}.{minor}"),
@@ -29,8 +29,8 @@ impl Need {
         }
     }
 
-    /// What it needs. The releases of drivers are those of NVIDIA's table of PTX versions, and of the release notes of
-    /// CUDA 12.4, of ROCm 6.2 and 7.0, and of clang 21, which writes code objects of version 6.
+    /// Describes what the code needs. The releases of drivers are those of NVIDIA's table of PTX versions, and of the
+    /// release notes of CUDA 12.4, of ROCm 6.2 and 7.0, and of clang 21, which writes code objects of version 6.
     pub fn needs(self) -> String {
         match self {
             Self::Ptx(version) => match cuda_of(version) {

@@ -31,7 +31,7 @@ impl CodeUse {
     }
 }
 
-/// The GPUs of a list, which need some code.
+/// The GPUs that code is kept for or expected for.
 #[derive(Clone, Debug)]
 pub(crate) struct NeedingGpus {
     /// For each name in the list, the GPUs that it means.
@@ -50,9 +50,9 @@ impl NeedingGpus {
 
     /// Returns the keys of the needed code among the code of a bundle, or of several that a runtime treats as one.
     ///
-    /// Of a choice, that is the code that runtimes choose, and all other code for the same targets: code of the same
-    /// target may differ in ways that are not compared, such as debug information. Code with the name of a GPU in the
-    /// list is always needed.
+    /// Of a [choice](CodeUse::Choice), runtimes need the code that they choose. All other code for the same targets is
+    /// kept too, because it may differ in ways that are not compared, such as debug information. Code with the name of
+    /// a GPU in the list is always needed.
     pub(crate) fn needed<K: Copy + Ord>(&self, codes: &[(K, Code)], code_use: CodeUse) -> BTreeSet<K> {
         let chosen: BTreeSet<K> = match code_use {
             CodeUse::Choice => self.gpus.iter().flat_map(|gpu| gpu.choose(codes)).collect(),
@@ -73,6 +73,7 @@ impl NeedingGpus {
         self.gpus.iter().any(|gpu| gpu.takes(code)) || self.is_named(code)
     }
 
+    /// Returns whether the code has the name of a GPU in the list, such as `compute_90`.
     fn is_named(&self, code: &Code) -> bool {
         self.gpus.iter().any(|gpu| gpu.name() == code.name())
     }

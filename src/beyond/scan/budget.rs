@@ -7,7 +7,11 @@ use crate::beyond::code::CodeMagic;
 use crate::beyond::container::{Bundle, ContentKind, Magic};
 use crate::beyond::limits::{FOUND_MAX, FOUND_NAMES_MAX, SEARCHED_MAX};
 use crate::llvm::container::Limits;
-use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
+use crate::llvm::container::limits::Allowance;
+
+/// The minimum number of bytes that a nested compressed container costs: starting a decoder takes time too, however
+/// little it inflates.
+const INFLATED_MIN: u64 = 64 << 10;
 
 /// The bytes, findings and names that a search may still cost.
 #[derive(Clone)]
@@ -44,7 +48,7 @@ impl Budget {
     /// than that is left.
     #[must_use]
     pub(crate) fn charge_part(&mut self, part: &Self) -> Option<()> {
-        let cost = |of_part: &Allowance| of_part.most().saturating_sub(of_part.left());
+        let cost = |of_part: &Allowance| of_part.most().saturating_sub(of_part.left);
         let (mut bytes, mut findings, mut names) = (self.bytes, self.findings, self.names);
         bytes.take(cost(&part.bytes))?;
         findings.take(cost(&part.findings))?;
@@ -60,7 +64,7 @@ impl Budget {
 
     /// The number of bytes that may still be read.
     pub(super) fn left(&self) -> u64 {
-        self.bytes.left()
+        self.bytes.left
     }
 
     /// Charges `count` bundles, code objects and faults.
@@ -76,7 +80,7 @@ impl Budget {
     /// Charges a bundle that a job reads without a walk: its entries, their IDs, and the inflated sizes of entries that
     /// are compressed one by one.
     pub(crate) fn charge_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), ExceededLimit> {
-        self.charge_bytes(ids_len(bundle, WHOLE_ID).saturating_add(bundle.packed_len()))?;
+        self.charge_bytes(ids_len(bundle, WHOLE_ID).saturating_add(bundle.inflated_len_of_packed()))?;
         self.charge_findings(findings_in(bundle))
     }
 
@@ -91,7 +95,7 @@ impl Budget {
 
     /// Returns the limits for a compressed container inside another one.
     fn limits_inside(&self) -> Limits {
-        Limits { inflated: self.limits.inflated.min(self.bytes.left()), ..self.limits }
+        Limits { inflated: self.limits.inflated.min(self.bytes.left), ..self.limits }
     }
 
     /// Returns the cost of inflating a compressed container to `bytes`. In the file itself the cost is 0, because only

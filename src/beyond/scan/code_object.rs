@@ -480,9 +480,12 @@ impl<'f> CodeObjectRef<'f> {
     /// Returns the header of an ELF file for an AMD or NVIDIA GPU. Returns `None` for other content, and if its first
     /// bytes are not known.
     ///
-    /// Of code that is compressed on its own, they are known if the content [was read](Self::note_content). For
-    /// device images, and in a fatbin that is a file itself, they are inflated. A library has thousands of compressed
-    /// cubins, and linkers leave none there that is not linked; `nvcc -fatbin -rdc=true` makes files of such cubins.
+    /// The first bytes of code that is compressed on its own are known:
+    ///
+    /// - if the content [was read](Self::note_content) for another reason
+    /// - of device images, and in a fatbin that is a file itself: they are inflated here. `nvcc -fatbin -rdc=true`
+    ///   makes such fatbins, of cubins that are not linked. A library has thousands of cubins, but linkers leave none
+    ///   in it that is not linked, so those are not inflated.
     pub(crate) fn gpu_header(&self) -> Option<GpuHeader> {
         let Some(packed) = self.packed() else { return GpuHeader::read(&self.head()?) };
         let FoundBundle { format, facts, bundle, .. } = self.found;

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::place::Place;
 use crate::base::bytes::{add, to_u64};
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::io::input::Slice;
 use crate::beyond::container::zip::{RecordedContent, ZipContent, ZipMember};
 
@@ -60,7 +60,10 @@ impl Copies {
 /// Returns the hash of a content that is in memory or in a file.
 pub(super) fn hash_of(data: Slice<'_>) -> Result<ContentHash> {
     let mut hasher = Sha256::new();
-    io::copy(&mut data.reader(), &mut hasher).map_err(|error| Error::io(data.path(), error))?;
+    data.read_blocks(&mut |block| {
+        hasher.update(block);
+        Ok(())
+    })?;
     Ok(hasher.finalize())
 }
 

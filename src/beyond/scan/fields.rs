@@ -83,6 +83,7 @@ struct CodeObjectFields<'c> {
 }
 
 impl<'c> CodeObjectFields<'c> {
+    /// Returns the fields that a JSON report has for a code object.
     fn of(code_object: &'c CodeObject) -> Self {
         let (bundle, packed) = (&code_object.bundle, code_object.packed.as_ref());
         // In other places, such as inflated members, offsets do not count from the start of a file.
@@ -147,6 +148,7 @@ struct BundleFields<'c> {
 }
 
 impl<'c> BundleFields<'c> {
+    /// Returns the fields about the bundle of a code object.
     fn of(code_object: &'c CodeObject) -> Self {
         let bundle = &code_object.bundle;
         Self {

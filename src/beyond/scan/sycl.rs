@@ -127,7 +127,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Reports the device images in a section of an object: the images that the tables list, and the data between them,
-    /// which [`sycl::parts`] divides into images.
+    /// which [`sycl::all_images`] divides into images.
     pub(super) fn report_device_images(
         &mut self,
         object: Slice<'_>,
@@ -140,7 +140,7 @@ impl Walk<'_, '_, '_> {
         let first = all.partition_point(|image| image.offset < start);
         let inside = all.iter().skip(first).take_while(|image| image.offset < end);
         let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
-        self.report_images(section, sycl::parts(data.bytes(), data.offset(), &images))
+        self.report_images(section, sycl::all_images(data.bytes(), data.offset(), &images))
     }
 
     /// Reports the faults of a table of device images. With the first table of the object, also reports the images of

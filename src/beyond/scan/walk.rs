@@ -584,7 +584,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if self.scan.inflate != Inflate::Whole {
             return Ok(true);
         }
-        if !self.spend(at, bundle.packed_len())? {
+        if !self.spend(at, bundle.inflated_len_of_packed())? {
             return Ok(false);
         }
         bundle.find_exact_ends()?;

@@ -1,23 +1,19 @@
 //! LLVM 23's `llvm-extract-bundle-entry`, which copies the code objects that URIs name.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::base::io::Accept;
-use crate::base::io::sys;
 use crate::llvm::uri::Uri;
 use crate::llvm::work::ExtractUris;
-use anyhow::ensure;
 use clap::{ArgAction, Parser, ValueHint};
 
 use super::additions::Call;
-use super::options::{GENERIC, Grammar, OWN, Tool, ToolOptions};
-use super::texts;
+use super::options::{GENERIC, Grammar, HelpStyle, OWN, Tool, ToolOptions};
+use super::{help, texts};
 use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::print::stdout::print;
 use crate::llvm::cli::values::limits;
-use crate::llvm::work::open;
 
 pub(crate) const TOOL: &Tool = &Tool {
     names: &["extract-bundle-entry"],
@@ -34,7 +30,6 @@ macro_rules! overview {
 
 Copies the code object that each URI names to a file beside the file of the URI:
   <file>-offset<offset>-size<size>.co
-Without a URI, reads URIs from standard input, one per line.
 
 URI: file://<file>#offset=<number>&size=<number>, with ? or #, and numbers in
 decimal, hexadecimal (0x10) or octal (010).",
@@ -82,31 +77,15 @@ pub(crate) struct BundleEntryOptions {
 
 impl ToolOptions for BundleEntryOptions {
     fn run(&self, call: &Call<'_>, _: &mut Console) -> anyhow::Result<ExitCode> {
-        let limits = limits(self.max_size);
-        let mut uris = self.uris.iter().map(|uri| Uri::parse(uri)).collect::<Result<Vec<_>, _>>()?;
-        if uris.is_empty() {
-            uris = read_uris_from_stdin(limits.streamed)?;
+        if self.uris.is_empty() {
+            let help = help::text(&TOOL.command(), &[], call.program.name, HelpStyle::LONG);
+            return Ok(print(b"", &help, 1));
         }
+        let uris = self.uris.iter().map(|uri| Uri::parse(uri)).collect::<Result<Vec<_>, _>>()?;
         let mut extract = ExtractUris::new(uris).with_reader(call.additions.read_uri);
         extract.output = self.output.as_ref().map(PathBuf::from);
-        extract.limits = limits;
+        extract.limits = limits(self.max_size);
         extract.run()?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Reads URIs from standard input, one per line, up to `max` bytes. Blank lines are ignored. A terminal is an error,
-/// because a user who typed no URI would wait without knowing why.
-fn read_uris_from_stdin(max: Option<u64>) -> anyhow::Result<Vec<Uri>> {
-    ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
-    let input = open(Path::new("-"), Accept::Finite, max)?;
-    let mut uris = Vec::new();
-    for line in input.bytes().split(|&byte| byte == b'\n') {
-        let line = line.trim_ascii();
-        if !line.is_empty() {
-            uris.push(Uri::parse(&sys::os_str(line))?);
-        }
-    }
-    ensure!(!uris.is_empty(), "standard input has no URI");
-    Ok(uris)
 }

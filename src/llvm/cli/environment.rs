@@ -7,12 +7,10 @@
 //! | `OFFLOAD_BUNDLER_COMPRESSION_LEVEL` | `-compression-level` |
 //! | `COMPRESSED_BUNDLE_FORMAT_VERSION` | the version of compressed bundles: 2 or 3 |
 //! | `OFFLOAD_BUNDLER_IGNORE_ENV_VAR` | all of the above are ignored, if `1` |
-//! | `OFFLOAD_BINARY_HIP_KIND` | the number that represents HIP in offload binaries: 3 or 4; not an LLVM variable |
 
 use std::ffi::OsString;
 
 use crate::llvm::container::compressed::HeaderVersion;
-use crate::llvm::container::offload_binary::HipNumber;
 
 /// The settings from the environment.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,12 +35,6 @@ impl EnvironmentSettings {
             format_version: read_valid("COMPRESSED_BUNDLE_FORMAT_VERSION", &get, parse_format_version, warn),
         }
     }
-}
-
-/// Reads the number that represents HIP in offload binaries; without a valid one, that is the current number. `warn`
-/// gets a line for an invalid value.
-pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> HipNumber {
-    read_valid("OFFLOAD_BINARY_HIP_KIND", &get, parse_hip_number, warn).unwrap_or(HipNumber::Current)
 }
 
 /// Whether a variable is `1`. As in LLVM, any other value counts as unset.
@@ -81,14 +73,6 @@ fn parse_format_version(value: &str) -> Result<HeaderVersion, &'static str> {
     }
 }
 
-fn parse_hip_number(value: &str) -> Result<HipNumber, &'static str> {
-    match value {
-        "3" => Ok(HipNumber::Old),
-        "4" => Ok(HipNumber::Current),
-        _ => Err("Valid values are 3 or 4. Using default 4."),
-    }
-}
-
 /// Parses a decimal number. Rejects a plus sign, as LLVM does and Rust does not.
 fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
     if text.starts_with('+') {
@@ -120,22 +104,6 @@ mod tests {
         }
         let all = [("OFFLOAD_BUNDLER_COMPRESS", "1"), ("OFFLOAD_BUNDLER_IGNORE_ENV_VAR", "1")];
         assert_eq!(read(&all), (EnvironmentSettings::default(), vec![]));
-    }
-
-    #[test]
-    fn hip_has_two_numbers() {
-        for (value, expected, warned) in [
-            (Some("3"), HipNumber::Old, false),
-            (Some("4"), HipNumber::Current, false),
-            (None, HipNumber::Current, false),
-        ]
-        .into_iter()
-        .chain(["", "5", "03"].map(|value| (Some(value), HipNumber::Current, true)))
-        {
-            let mut warnings = 0;
-            let number = hip_number(|_| value.map(OsString::from), &mut |_| warnings += 1);
-            assert_eq!((number, warnings == 1), (expected, warned), "{value:?}");
-        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Arg, Command};
 
 use super::additions::{Additions, Call};
-use super::options::{GENERIC, HelpStyle, OWN, Tool, in_help_order, is_own, requires_value, spelled, value_name};
+use super::options::{GENERIC, HelpStyle, OWN, Tool, in_help_order, is_own, spelled, value_name};
 use crate::llvm::cli::print::stdout::print;
 
 /// The separator between an option and its description.
@@ -98,13 +98,11 @@ fn description(arg: &Arg) -> String {
     arg.get_help().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Returns the option with its value, as LLVM's help shows it: after `=`, after a space for a one-letter option, and in
-/// brackets if the value may be left out.
+/// Returns the option with its value, as LLVM's help shows it: after `=`, or after a space for a one-letter option.
 fn label(arg: &Arg) -> String {
     let option = spelled(arg);
     let value = match value_name(arg) {
         None => String::new(),
-        Some(value) if !requires_value(arg) => format!("[=<{value}>]"),
         Some(value) if arg.get_long().is_none() => format!(" <{value}>"),
         Some(value) => format!("=<{value}>"),
     };
@@ -190,7 +188,6 @@ mod tests {
         assert!(text.contains("\n\nUSAGE: foo [options] Extract from <file>.\n\nOPTIONS:\n"));
         assert!(text.contains("\n  --image=<<key>=<value>,...> - List of"));
         assert!(text.contains("\n  -o <file>                   - Write output"));
-        assert!(text.contains("\n  --compress[=<zstd|zlib>]    - Compress"));
     }
 
     #[test]
@@ -212,11 +209,11 @@ mod tests {
             let title = "\nOptions that LLVM's tool does not have:\n";
             let text = help_of(tool, true, true);
             let (_, own) = text.split_once(title).unwrap();
-            assert!(own.contains("-window=<log>"), "{own}");
+            assert!(own.contains("--max-size=<bytes>"), "{own}");
         }
         assert!(help(true, true).contains("\n  --compression-level=<n> - Specify the"));
         assert!(!help(true, false).contains("--compression-window"));
         let text = help_of(packager::TOOL, false, false);
-        assert!(text.find("--version ").unwrap() < text.find("--compress[").unwrap());
+        assert!(text.find("--version ").unwrap() < text.find("--max-size=").unwrap());
     }
 }

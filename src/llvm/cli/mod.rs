@@ -44,17 +44,11 @@ pub(crate) const TOOLS: [&Tool; 3] = [bundler::TOOL, packager::TOOL, bundle_entr
 pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCode {
     // From here on, a mapped input that becomes shorter ends the process with an error.
     crate::base::io::hand_over();
-    let (tool, mut argv) = select_tool(argv);
+    let (tool, argv) = select_tool(argv);
     if tool.serves_every_name() {
         // The other part runs the command line if it is for one of its subcommands.
         if let Some(status) = (additions.run)(&argv) {
             return status;
-        }
-        // Subcommands accept `-V`, but LLVM's tools only the long name.
-        if let Some(word) = argv.get_mut(1)
-            && word == "-V"
-        {
-            *word = "--version".into();
         }
     }
     let mut console = Console::new(program_name(&argv));

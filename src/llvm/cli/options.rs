@@ -6,8 +6,6 @@
 //! |---|---|
 //! | order of the fields | LLVM's order of spelling suggestions: among equally near names, the first wins; ours are last |
 //! | type of the field | the kind of the value, see [`ValueKind`]; all values of a `Vec` count, otherwise the last |
-//! | `num_args = 0..=1` | the value may be left out, as that of a boolean always may |
-//! | `value_parser = [...]` | the words that are allowed as the value |
 //! | `action` | the option takes effect where it appears, see [`ImmediateAction`] |
 //! | `help_heading` | [`GENERIC`] for options of every LLVM tool, [`OWN`] for options that LLVM's tool does not have |
 //! | `hide_short_help` | only help texts by category list the option |
@@ -22,7 +20,6 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
 
 use super::additions::Call;
-use crate::base::display::alternatives;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values::{boolean, signed, size, unsigned};
 
@@ -132,6 +129,8 @@ pub(crate) struct HelpStyle {
 impl HelpStyle {
     /// The form printed for `-h`.
     pub(crate) const SHORT: Self = Self { by_category: false, hidden: false };
+    /// The form printed for `--help`.
+    pub(crate) const LONG: Self = Self { by_category: true, hidden: false };
 
     /// Whether a help text of this form lists an option. Some help texts leave out three kinds of options (see the
     /// attributes in the head of this file): options that no help text lists, hidden options, and options that are
@@ -164,7 +163,7 @@ pub(crate) enum ValueKind {
     Int,
     /// A number of bytes (`u64`), with a unit.
     Size,
-    /// A string or one of several words.
+    /// A string.
     Text,
 }
 
@@ -253,18 +252,12 @@ pub(crate) fn takes_value(arg: &Arg) -> bool {
 
 /// Whether an option must have a value.
 pub(crate) fn requires_value(arg: &Arg) -> bool {
-    match ValueKind::of(arg) {
-        ValueKind::Immediate(_) | ValueKind::Flag => false,
-        _ => match arg.get_num_args() {
-            Some(count) => count.min_values() > 0,
-            None => true,
-        },
-    }
+    !matches!(ValueKind::of(arg), ValueKind::Immediate(_) | ValueKind::Flag)
 }
 
 /// Rewrites a value in the form that `clap` parses. The error is the reason why it is not valid: LLVM's text after the
 /// value and its closing quotation mark.
-pub(crate) fn rewrite_value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn rewrite_value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, &'static str> {
     let (rewritten, refusal) = match ValueKind::of(arg) {
         ValueKind::Flag => (in_decimal(boolean(typed)), "is invalid value for boolean argument! Try 0 or 1"),
         ValueKind::Uint => (in_decimal(unsigned(typed)), "value invalid for uint argument!"),
@@ -273,16 +266,9 @@ pub(crate) fn rewrite_value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> 
             in_decimal(size(typed)),
             "value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G",
         ),
-        ValueKind::Immediate(_) | ValueKind::Text => {
-            let words = arg.get_possible_values();
-            let words: Vec<&str> = words.iter().map(|word| word.get_name()).collect();
-            if !words.is_empty() && words.iter().all(|word| word.as_bytes() != typed) {
-                return Err(format!("is invalid value! Try {}", alternatives(&words)));
-            }
-            return Ok(typed.to_vec());
-        }
+        ValueKind::Immediate(_) | ValueKind::Text => return Ok(typed.to_vec()),
     };
-    rewritten.ok_or_else(|| refusal.to_owned())
+    rewritten.ok_or(refusal)
 }
 
 /// Formats a boolean or a number as `clap` parses it. Returns `None` for `None`, which is a value that is not valid.
@@ -335,7 +321,6 @@ mod tests {
             TypeId::of::<i32>(),
             TypeId::of::<u64>(),
             TypeId::of::<OsString>(),
-            TypeId::of::<String>(),
         ];
         for command in commands() {
             for arg in command.get_arguments() {

@@ -3,7 +3,7 @@
 //! The accepted spellings follow LLVM 22.1.8: a few for booleans, and numbers whose prefix gives the base.
 
 use crate::llvm::container::Limits;
-use crate::llvm::container::stream::{Method, WINDOW_LOGS};
+use crate::llvm::container::stream::WINDOW_LOGS;
 use anyhow::{Result, ensure};
 
 /// Parses a boolean. An empty value is true, like the option without a value.
@@ -56,12 +56,12 @@ fn magnitude(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(digits).ok()?, base).ok()
 }
 
-/// Checks the exponent of a zstd window. `option` is the name of the option that gives it, for the error.
-pub(crate) fn window(option: &str, log: u32) -> Result<u32> {
+/// Checks the exponent of a zstd window, the value of `--compression-window`.
+pub(crate) fn window(log: u32) -> Result<u32> {
     let (least, most) = WINDOW_LOGS.into_inner();
     ensure!(
         WINDOW_LOGS.contains(&log),
-        "{option} must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
+        "--compression-window must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
     );
     Ok(log)
 }
@@ -76,14 +76,6 @@ pub(crate) fn limits(max_size: Option<u64>) -> Limits {
     limits.nested = size.saturating_mul(NESTED_FACTOR);
     limits.streamed = Some(size);
     limits
-}
-
-/// Checks a compression level of a method. `option` is the name of the option that gives it, for the error.
-pub(crate) fn level(method: Method, option: &str, level: i32) -> Result<i32> {
-    let (levels, method) = (method.levels(), method.name());
-    let (least, most) = (levels.start(), levels.end());
-    ensure!(levels.contains(&level), "{option} must be from {least} to {most} for {method}, not {level}");
-    Ok(level)
 }
 
 #[cfg(test)]

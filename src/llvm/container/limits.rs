@@ -61,10 +61,6 @@ pub(crate) const OPERANDS_MAX: u64 = 256;
 /// The maximum number of abbreviations of a block in bitcode: more than any block of LLVM has.
 pub(crate) const ABBREVIATIONS_MAX: usize = 4096;
 
-/// The minimum number of bytes that a nested compressed container counts for against [`Limits::nested`]: starting a
-/// decoder takes time too, however little it inflates.
-pub(crate) const INFLATED_MIN: u64 = 64 << 10;
-
 /// A limit on bytes or items, and how many of them a file may still claim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
@@ -103,15 +99,6 @@ impl Allowance {
         expected: &'static str,
     ) -> Result<(), Malformed> {
         self.take(found).ok_or_else(|| Malformed::value(what, found, offset, expected))
-    }
-
-    /// Subtracts a cost, or the whole rest if that is less.
-    pub(crate) fn take_up_to(&mut self, cost: u64) {
-        self.left = self.left.saturating_sub(cost);
-    }
-
-    pub(crate) fn left(&self) -> u64 {
-        self.left
     }
 
     /// The whole limit.

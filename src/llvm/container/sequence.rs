@@ -303,12 +303,6 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         self
     }
 
-    /// Reads the next bundle within other limits, which hold for the rest of the walk.
-    pub(crate) fn next_within(&mut self, limits: Limits) -> Result<Option<Bundle<'a, E>>> {
-        self.limits = limits;
-        self.next().transpose()
-    }
-
     /// Returns the offset of data that is not a bundle and ended the walk, or `None` if the walk met no such data.
     pub(crate) fn stopped_at(&self) -> Option<u64> {
         self.stopped_at

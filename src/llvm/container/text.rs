@@ -7,8 +7,7 @@
 //! ```
 //!
 //! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, but one newline may end
-//! an end line and begin the next line, and the first line of a file needs none before it. Newlines may be `\r\n`, as
-//! version control may write them. Lines between entries are ignored. Layout: Clang Offload Bundler documentation;
+//! an end line and begin the next line, and the first line of a file needs none before it. Lines between entries are ignored. Layout: Clang Offload Bundler documentation;
 //! writer: byte for byte that of LLVM 22.1.8.
 //!
 //! An entry ends at the end line with its own ID, so that an entry that is itself a bundle is read whole. Without such
@@ -199,22 +198,15 @@ fn read_with(lines: &[PlannedLine<'_>], counted: usize) -> Result<Vec<Entry>, Ma
 
 /// Reads a marker line: a newline at `begin`, the comment at `comment_at`, and `__START__` or `__END__` at `word_at`.
 /// Returns `None` if another word is there.
-fn read_marker(data: &[u8], mut begin: usize, comment_at: usize, word_at: usize) -> Option<Marker<'_>> {
+fn read_marker(data: &[u8], begin: usize, comment_at: usize, word_at: usize) -> Option<Marker<'_>> {
     let rest = data.get(word_at..)?;
     let side =
         [MarkerSide::Start, MarkerSide::End].into_iter().find(|side| rest.starts_with(side.word().as_bytes()))?;
     let rest = rest.get(side.word().len()..)?;
     let id_len = memchr(b'\n', rest);
-    let mut id = rest.get(..id_len.unwrap_or(rest.len()))?;
+    let id = rest.get(..id_len.unwrap_or(rest.len()))?;
     let id_end = word_at.checked_add(side.word().len())?.checked_add(id.len())?;
     let end = id_end.checked_add(usize::from(id_len.is_some()))?;
-    if let Some(text) = id.strip_suffix(b"\r") {
-        id = text;
-        // With the line ends of Windows, the newline before the line has a carriage return too.
-        if data.get(..begin)?.ends_with(b"\r") {
-            begin = begin.checked_sub(1)?;
-        }
-    }
     Some(Marker { side, begin, comment_at, end, id })
 }
 
@@ -441,15 +433,6 @@ mod tests {
         let data = bundle(&[("a", "1"), ("b", "2")]);
         assert_eq!(read(data.trim_start().as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
         assert!(read(b"; __CLANG_OFFLOAD_BUNDLE____START__ a\n").is_err());
-    }
-
-    #[test]
-    fn lines_may_end_with_a_carriage_return() {
-        let entries = [("a", "one\ntwo"), ("b", ""), ("c", "3\n")];
-        let data = bundle(&entries).replace('\n', "\r\n");
-        assert_eq!(read(data.as_bytes()), Ok(pairs(&[("a", "one\r\ntwo"), ("b", ""), ("c", "3\r\n")])));
-        // If marker lines end without a carriage return, one before them belongs to the content.
-        assert_eq!(read(bundle(&[("a", "1\r")]).as_bytes()), Ok(pairs(&[("a", "1\r")])));
     }
 
     #[test]

@@ -15,7 +15,6 @@ mod list;
 mod objcopy;
 mod open;
 mod package;
-pub(crate) mod present;
 mod requests;
 mod stored_contents;
 mod unbundle;

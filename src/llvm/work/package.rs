@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
 use crate::base::bytes::to_u64;
-use crate::base::codec::Compression;
 use crate::base::error::{Error, Result};
 use crate::base::id::OffloadKind;
 use crate::base::io::input::{self, Accept, Input};
 use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::piece::emit;
 use crate::llvm::container::magic::Magic;
-use crate::llvm::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, NewImage, Strings, Version};
+use crate::llvm::container::offload_binary::{self, ImageInfo, ImageKind, NewImage, Strings, Version, kind_number};
 use crate::llvm::work::open;
 
 /// Packages device images into offload binaries.
@@ -22,12 +21,6 @@ pub struct Package {
     pub images: Vec<ImageFiles>,
     /// The file to write.
     pub output: PathBuf,
-    /// The version of the format. Compressed images are always written as version 3.
-    pub version: Version,
-    /// The number that represents HIP: it was 3 up to LLVM 20, and is 4 since.
-    pub hip_number: HipNumber,
-    /// The compression, or `None` for none.
-    pub compression: Option<Compression>,
 }
 
 /// Images with the same offload kind and strings, from one or more files.
@@ -43,10 +36,9 @@ pub struct ImageFiles {
 }
 
 impl Package {
-    /// Packages images without compression, in the version that every release reads.
+    /// Packages images in the version that every release reads.
     pub fn new(images: Vec<ImageFiles>, output: impl Into<PathBuf>) -> Self {
-        let (version, hip_number) = (Version::default(), HipNumber::default());
-        Self { images, output: output.into(), version, hip_number, compression: None }
+        Self { images, output: output.into() }
     }
 
     /// Writes the offload binaries; without images, an empty file.
@@ -54,9 +46,6 @@ impl Package {
     /// # Errors
     /// Any [`Error`]. The output is then unchanged.
     pub fn run(&self) -> Result<()> {
-        if self.compression.is_some() && self.version != Version::V3 {
-            return Err(Error::usage("only version 3 can hold compressed images"));
-        }
         let mut inputs = Vec::new();
         for image in &self.images {
             if image.files.is_empty() {
@@ -75,28 +64,20 @@ impl Package {
     fn stage(&self, inputs: &[(&ImageFiles, Input)]) -> Result<Output> {
         let mut images = Vec::with_capacity(inputs.len());
         for (image, input) in inputs {
-            images.push(NewImage { info: self.info_of(image, input), content: input.as_slice() });
+            images.push(NewImage { info: info_of(image, input), content: input.as_slice() });
         }
         // The mode depends only on whether the output is empty, and without images it is.
         let overwrite = OverwriteMode::for_len(to_u64(images.len()));
         let mut output = Output::stage_as(&self.output, overwrite)?;
-        match &self.compression {
-            Some(compression) => offload_binary::write_compressed_to(&images, compression, &mut output.writer()?)?,
-            None => emit(&offload_binary::plan(self.version, &images)?, &mut output)?,
-        }
+        emit(&offload_binary::plan(Version::V1, &images)?, &mut output)?;
         Ok(output)
     }
+}
 
-    /// Returns the description of an image with the content of one of its files. This tool sets no flags.
-    fn info_of(&self, image: &ImageFiles, input: &Input) -> ImageInfo {
-        let image_kind = match image_kind(input.path(), input.bytes()) {
-            // Releases of LLVM that write version 1 do not know SPIR-V by its extension.
-            ImageKind::SpirV if self.version == Version::V1 => ImageKind::None,
-            kind => kind,
-        };
-        let kind_number = self.hip_number.kind_number(image.offload_kind);
-        ImageInfo { image_kind, kind_number, flags: 0, strings: image.strings.clone() }
-    }
+/// Returns the description of an image with the content of one of its files. This tool sets no flags.
+fn info_of(image: &ImageFiles, input: &Input) -> ImageInfo {
+    let image_kind = image_kind(input.path(), input.bytes());
+    ImageInfo { image_kind, kind_number: kind_number(image.offload_kind), flags: 0, strings: image.strings.clone() }
 }
 
 /// Identifies the kind of an image as LLVM does: bitcode by content, because clang may name it `.o`, and any other kind
@@ -114,22 +95,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_version_3_holds_compressed_images() {
-        for version in [Version::V1, Version::V2, Version::V3] {
-            let dir = tempfile::tempdir().unwrap();
-            let package = Package {
-                images: Vec::new(),
-                output: dir.path().join("out"),
-                version,
-                hip_number: HipNumber::Current,
-                compression: Some(Compression::with_method(crate::base::codec::Method::Zstd)),
-            };
-            assert_eq!(package.run().is_ok(), version == Version::V3);
-            assert_eq!(package.output.exists(), version == Version::V3);
-        }
-    }
-
-    #[test]
     fn the_kind_of_an_image_is_told_by_content_then_by_name() {
         for (path, content, kind) in [
             ("a.o", "BC\u{c0}\u{de}", ImageKind::Object),
@@ -138,6 +103,7 @@ mod tests {
             (".o", "", ImageKind::Object),
             ("a.tar.cubin", "", ImageKind::Cubin),
             ("a.", "", ImageKind::None),
+            ("a.spv", "", ImageKind::None),
             ("a.O", "", ImageKind::None),
             ("-", "", ImageKind::None),
         ] {

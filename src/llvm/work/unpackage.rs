@@ -2,36 +2,25 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
 use super::library::{MemberNames, write_archive};
 use super::stored_contents::{StoredContents, stored_range};
-use super::walk::{FoundBinary, Walk, trailing_data};
-use crate::base::bytes;
+use super::walk::{FoundBinary, Walk};
 use crate::base::display::{Slashes, harmless};
-use crate::base::error::{Error, Malformed, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::OffloadKind;
 use crate::base::io::input::{Accept, Input, Slice};
 use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::sys::{self, Stat};
 use crate::llvm::container::archive::{InputFiles, NewMember};
-use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
-use crate::llvm::container::magic::Magic;
-use crate::llvm::container::offload_binary::{HipNumber, ImageInfo, OffloadBinary};
-use crate::llvm::container::sequence::{Bundle, Bundles, Inflate};
+use crate::llvm::container::offload_binary::ImageInfo;
+use crate::llvm::container::sequence::{Bundle, Inflate};
 use crate::llvm::container::{Entry, Limits};
 use crate::llvm::event::{Event, Observer};
 use crate::llvm::work::open;
-use crate::llvm::work::present::PresentNames;
-
-/// The maximum number of kinds of images that are listed if a request matches none. It bounds memory.
-const PRESENT_MAX: usize = 1000;
-
-/// The maximum depth of offload binaries inside offload binaries.
-const NESTED_MAX: u32 = 8;
 
 /// Unpackages images from offload binaries.
 #[derive(Clone, Debug)]
@@ -40,12 +29,11 @@ pub struct Unpackage {
     /// The file to read: offload binaries; an object, library or program with a section of them; bitcode that embeds
     /// them; or an archive of any of these.
     pub input: PathBuf,
-    /// The requests. If there are none, all images are written to files with generated names.
+    /// The requests.
     pub requests: Vec<ImageRequest>,
     /// Whether the file of a request becomes an archive of all images that match it.
     pub archive: bool,
-    /// Limits on the inflated size of compressed offload binaries, and on the total inflated size of those inside
-    /// images.
+    /// Limits on the inflated size of compressed offload binaries.
     pub limits: Limits,
 }
 
@@ -53,10 +41,8 @@ pub struct Unpackage {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageRequest {
-    /// The request as typed, for messages.
-    pub arguments: String,
     /// The file that gets the last matching image. Without it, each image is written to a file in the current directory
-    /// named `<stem of the input>-<triple>[-<architecture>].<number>.<extension>`.
+    /// named `<stem of the input>-<triple>-<architecture>.<number>.<extension>`.
     pub file: Option<PathBuf>,
     /// The conditions. An image must meet all of them.
     pub filters: Vec<Filter>,
@@ -67,8 +53,7 @@ pub struct ImageRequest {
 pub enum Filter {
     /// The offload kind; `None` matches images without one.
     Kind(Option<OffloadKind>),
-    /// The value of a key; images without the key have an empty value. The key `member` also matches the name of the
-    /// archive member that the image is from.
+    /// The value of a key; images without the key have an empty value.
     String {
         /// The key.
         key: Vec<u8>,
@@ -78,27 +63,13 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Whether an image meets the condition. `member` is the name of the archive member that the image is from.
-    fn accepts(&self, image: &ImageInfo, member: Option<&[u8]>) -> bool {
+    /// Whether an image meets the condition.
+    fn accepts(&self, image: &ImageInfo) -> bool {
         match self {
-            // HIP has two numbers, and an image may have either.
-            Self::Kind(kind) => HipNumber::ALL.iter().any(|hip| hip.kind_number(*kind) == image.kind_number),
-            Self::String { key, value } => {
-                if image.string(key).unwrap_or_default() == value {
-                    return true;
-                }
-                match member {
-                    // The directory of a member of a thin archive may be omitted.
-                    Some(name) if key == b"member" => name == value || last_component(name) == value,
-                    _ => false,
-                }
-            }
+            Self::Kind(None) => image.kind_number == 0,
+            Self::Kind(kind) => image.offload_kind() == *kind,
+            Self::String { key, value } => image.string(key).unwrap_or_default() == value,
         }
-    }
-
-    /// Whether the condition is about the archive member that an image is from.
-    fn is_for_member(&self) -> bool {
-        matches!(self, Self::String { key, .. } if key == b"member")
     }
 }
 
@@ -108,55 +79,32 @@ fn last_component(path: &[u8]) -> &[u8] {
 }
 
 impl Unpackage {
-    /// Writes the images of each request to its file, or all images to files with generated names if there are no
-    /// requests.
+    /// Writes the images of each request to its file.
     pub fn new(input: impl Into<PathBuf>, requests: Vec<ImageRequest>) -> Self {
         Self { input: input.into(), requests, archive: false, limits: Limits::default() }
     }
 
-    /// Writes the images. If there are no requests, `out` gets a line for each file. A request without a match is not
-    /// an error, but is reported to the observer.
+    /// Writes the images. A request without a match is not an error.
     ///
     /// # Errors
-    /// Any [`Error`]; all files are then unchanged. An error of `out` names the file `-`.
-    pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+    /// Any [`Error`]; all files are then unchanged.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
-        // A request without conditions and without a file: all images match, and get generated names.
-        let everything = [ImageRequest::default()];
-        let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
-        // Without a request, no archive has a name, so every image goes to a file of its own.
-        if self.archive && self.requests.is_empty() {
-            observer(Event::NoArchiveFile);
-        }
         // With a file for each request, one pass over a compressed binary writes all images that are needed. Otherwise
-        // images are read one by one: for a new archive, each is stored; without a file, each is searched for offload
-        // binaries. Inflating the whole binary first avoids inflating it again for each image.
-        let one_pass_suffices = !self.archive && requests.iter().all(|request| request.file.is_some());
+        // images are read one by one. Inflating the whole binary first avoids inflating it again for each image.
+        let one_pass_suffices = !self.archive && self.requests.iter().all(|request| request.file.is_some());
         let inflate = if one_pass_suffices { Inflate::AsNeeded } else { Inflate::Whole };
-        let mut unpacking = Unpacking::new(self, input.len(), requests, observer);
+        let mut unpacking = Unpacking::new(self, input.len(), observer);
         let mut visitor = |found: FoundBinary<'_>| unpacking.take_images(&found);
         let walk = Walk::new(input.as_slice(), inflate, self.limits, &mut visitor);
         let sources = input.unless_changed(walk.run())?;
-        let names = unpacking.commit_outputs(&input, &sources)?;
-        if self.requests.is_empty() {
-            for name in names {
-                let line = [b"Extracted: ", name.as_encoded_bytes(), b"\n"].concat();
-                out.write_all(&line).map_err(|error| Error::io("-", error))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether every request must name a file, which `--archive` requires.
-    fn needs_files(&self) -> bool {
-        self.archive && !self.requests.is_empty()
+        unpacking.commit_outputs(&input, &sources)
     }
 }
 
 /// The images found and staged so far.
 struct Unpacking<'j, 'o> {
     job: &'j Unpackage,
-    requests: &'j [ImageRequest],
     observer: &'j mut Observer<'o>,
     /// The results of each request, in the order of the requests.
     results: Vec<RequestResults>,
@@ -167,60 +115,10 @@ struct Unpacking<'j, 'o> {
     /// A number that grows with each image that gets a generated name: the current image has a number that no earlier
     /// one had.
     image_number: usize,
-    /// The kinds of images in the file, without duplicates, up to [`PRESENT_MAX`].
-    present: PresentNames,
-    /// Whether a request names a member of an archive, so that `present` distinguishes members.
-    by_member: bool,
-    /// The remaining limit on the inflated size of offload binaries inside images.
-    nested: NestedLimit,
     /// The images for archives.
     stored: StoredContents,
     /// The limit on the names of the members of new archives.
     member_names: MemberNames<'j>,
-}
-
-/// The remaining limit on the inflated size of the offload binaries inside images.
-///
-/// Offload binaries on all levels share the limit. With a limit for each alone, a small file could inflate without
-/// bounds: each level can inflate one byte to a thousand.
-struct NestedLimit {
-    limits: Limits,
-    bytes: Allowance,
-}
-
-impl NestedLimit {
-    fn new(limits: Limits) -> Self {
-        Self { limits, bytes: Allowance::new(limits.nested) }
-    }
-
-    /// Reads the next offload binary, and subtracts its inflated size from the limit. Returns `None` after the last
-    /// one.
-    ///
-    /// # Errors
-    /// The errors of the walk. If the recorded inflated size exceeds only the rest of this limit, the error names it.
-    fn next_binary<'a>(&mut self, binaries: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>> {
-        // A binary must keep the limit on each container, and the rest of the limit on all of them.
-        let inflated = self.limits.inflated.min(self.bytes.left());
-        let next = binaries.next_within(Limits { inflated, ..self.limits });
-        let Some(binary) = next.map_err(|error| self.name_shared_limit(error))? else { return Ok(None) };
-        if let Some(recorded) = binary.compressed {
-            // Even a tiny binary costs `INFLATED_MIN`, which may be more than is left: then nothing is left.
-            self.bytes.take_up_to(recorded.inflated.max(INFLATED_MIN));
-        }
-        Ok(Some(binary))
-    }
-
-    /// Returns the error with the limit on all nested containers, if a recorded size was rejected that is within the
-    /// limit on each container: too little of the other limit was left. Returns any other error as it is.
-    fn name_shared_limit(&self, error: Error) -> Error {
-        match error.fault() {
-            Some(&Malformed::Claim { what, offset, claimed, .. }) if claimed <= self.limits.inflated => {
-                let limit = format!("what is left of the limit of {} for nested containers", self.bytes.most());
-                Error::malformed(error.path(), Malformed::Claim { what, offset, claimed, limit })
-            }
-            _ => error,
-        }
-    }
 }
 
 /// The results of a request.
@@ -239,19 +137,14 @@ struct RequestResults {
 }
 
 impl<'j, 'o> Unpacking<'j, 'o> {
-    fn new(job: &'j Unpackage, input_len: u64, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
-        let results = requests.iter().map(|_| RequestResults::default()).collect();
+    fn new(job: &'j Unpackage, input_len: u64, observer: &'j mut Observer<'o>) -> Self {
         Self {
             job,
-            requests,
             observer,
-            results,
+            results: job.requests.iter().map(|_| RequestResults::default()).collect(),
             generated: Vec::new(),
             used_names: HashMap::new(),
             image_number: 0,
-            present: PresentNames::default(),
-            by_member: requests.iter().flat_map(|request| &request.filters).any(Filter::is_for_member),
-            nested: NestedLimit::new(job.limits),
             stored: StoredContents::new(&job.input),
             member_names: MemberNames::new(&job.input, input_len),
         }
@@ -261,12 +154,9 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     fn take_images(&mut self, found: &FoundBinary<'_>) -> Result<()> {
         let FoundBinary { binary, member } = *found;
         // The index of the last matching image for each request with a file.
-        let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
+        let mut last: Vec<Option<usize>> = vec![None; self.results.len()];
         for (index, entry) in binary.entries.iter().enumerate() {
             if let Some(image) = entry.image.as_deref() {
-                if self.present.shown().len() < PRESENT_MAX {
-                    self.present.note(&describe(image, if self.by_member { member } else { None }));
-                }
                 self.take_image(binary, index, image, member, &mut last)?;
             }
         }
@@ -289,8 +179,10 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         let mut without_file = Vec::new();
         // The image is stored once, for all archives that get it.
         let mut stored: Option<Range<u64>> = None;
-        for (number, ((request, results), last)) in self.requests.iter().zip(&mut self.results).zip(last).enumerate() {
-            if !request.filters.iter().all(|filter| filter.accepts(image, member)) {
+        for (number, ((request, results), last)) in
+            self.job.requests.iter().zip(&mut self.results).zip(last).enumerate()
+        {
+            if !request.filters.iter().all(|filter| filter.accepts(image)) {
                 continue;
             }
             results.matches += 1;
@@ -310,54 +202,30 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                 }
                 Some(_) => *last = Some(index),
                 // `commit_outputs` reports the missing file name.
-                None if self.job.needs_files() => {}
+                None if self.job.archive => {}
                 None => without_file.push(number),
             }
         }
         if without_file.is_empty() {
             return Ok(());
         }
-        self.stage_image(image, binary.content(index)?, NESTED_MAX, &without_file)
-    }
-
-    /// Stages an image under generated names, for the requests with these indices. If the image consists of offload
-    /// binaries, their images are staged instead, down to `depth` levels. An error of an output is kept in the results
-    /// of its request, and `outputs_of_requests` returns it.
-    fn stage_image(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, requests: &[usize]) -> Result<()> {
-        if Magic::identify(content.bytes()) != Magic::OffloadBinary {
-            self.image_number += 1;
-            for &request in requests {
-                let staged = self.stage_under_generated_name(request, image, content);
-                if let (Err(error), Some(results)) = (staged, self.results.get_mut(request)) {
-                    results.failed.get_or_insert(error);
-                }
-            }
-            return Ok(());
-        }
-        let Some(depth) = depth.checked_sub(1) else {
-            let (what, offset) = ("offload binaries", content.offset());
-            return Err(Error::malformed(content.path(), Malformed::nested(what, NESTED_MAX, offset)));
-        };
-        let container = OffloadBinary::default();
-        let mut binaries = Bundles::new(content, &container, Inflate::Whole);
-        while let Some(binary) = self.nested.next_binary(&mut binaries)? {
-            for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
-                if let Some(image) = image.as_deref() {
-                    self.stage_image(image, binary.content(index)?, depth, requests)?;
-                }
+        self.image_number += 1;
+        let content = binary.content(index)?;
+        for request in without_file {
+            let staged = self.stage_under_generated_name(request, image, content);
+            // `outputs_of_requests` returns the error.
+            if let (Err(error), Some(results)) = (staged, self.results.get_mut(request)) {
+                results.failed.get_or_insert(error);
             }
         }
-        match binaries.stopped_at() {
-            Some(offset) => Err(trailing_data(content.path(), offset)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Stages the last matching image of each request that has a file, in one pass over the offload binary. If a file
     /// cannot be opened, the error is kept in the results of its request, and `outputs_of_requests` returns it.
     fn extract_last(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
         let mut wanted = Vec::new();
-        for ((request, results), last) in self.requests.iter().zip(&mut self.results).zip(last) {
+        for ((request, results), last) in self.job.requests.iter().zip(&mut self.results).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
                 // As in LLVM, an empty image is written into the old file, and any other image replaces that file.
                 let size = binary.entries.get(index).map_or(0, Entry::size);
@@ -396,21 +264,12 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         Ok(())
     }
 
-    /// Stages the outputs that need all images, reports requests without a match, and puts all outputs in place.
-    /// Returns the generated names. Fails if one of them is the name of a file that was read.
-    fn commit_outputs(self, input: &Input, sources: &InputFiles<'_>) -> Result<Vec<OsString>> {
-        let Self { job, requests, observer, results, generated, present, stored, .. } = self;
+    /// Stages the outputs that need all images, and puts all outputs in place. Fails if a generated name is the name of a
+    /// file that was read.
+    fn commit_outputs(self, input: &Input, sources: &InputFiles<'_>) -> Result<()> {
+        let Self { job, observer, results, generated, stored, .. } = self;
         let stored = stored.into_input()?;
-        let mut unmatched = Vec::new();
-        for (request, results) in requests.iter().zip(&results) {
-            if results.matches == 0 {
-                unmatched.push(request);
-            }
-        }
-        let by_path = outputs_of_requests(job, requests, results, &stored, observer)?;
-        // LLVM does not report requests without a match. So these reports follow LLVM's reports, and are missing after
-        // a failure.
-        report_unmatched(job, &unmatched, present.shown(), observer);
+        let by_path = outputs_of_requests(job, results, &stored, observer)?;
         let (names, mut outputs): (Vec<OsString>, Vec<Output>) = generated.into_iter().unzip();
         if let Some(name) = names.iter().find(|name| sources.contains(name.as_ref())) {
             return Err(Error::overwrites_input(Path::new(name)));
@@ -418,27 +277,25 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         outputs.extend(by_path.into_iter().map(|(_, output)| output));
         // The input was checked after the walk. Writing new archives takes time, so it is checked once more.
         input.ensure_unchanged()?;
-        output::commit(outputs)?;
-        Ok(names)
+        output::commit(outputs)
     }
 }
 
 /// Returns the output of each request with a file and a match, in order. As in LLVM, a later output replaces an earlier
-/// one of the same path. Unlike in LLVM, this is reported.
+/// one of the same path.
 fn outputs_of_requests<'j>(
-    job: &Unpackage,
-    requests: &'j [ImageRequest],
+    job: &'j Unpackage,
     results: Vec<RequestResults>,
     stored: &Input,
     observer: &mut Observer<'_>,
 ) -> Result<Vec<(&'j Path, Output)>> {
     let mut by_path: Vec<(&Path, Output)> = Vec::new();
-    for (request, results) in requests.iter().zip(results) {
+    for (request, results) in job.requests.iter().zip(results) {
         if results.matches == 0 {
             continue;
         }
         let Some(path) = request.file.as_deref() else {
-            if job.needs_files() {
+            if job.archive {
                 return Err(Error::usage("Image must have a 'file' argument."));
             }
             if let Some(error) = results.failed {
@@ -447,7 +304,7 @@ fn outputs_of_requests<'j>(
             continue;
         };
         let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced_by_second_output(path));
-        if replaced.is_some() || (results.matches > 1 && !job.archive) {
+        if results.matches > 1 && !job.archive {
             observer(Event::SeveralMatches { file: path.to_owned() });
         }
         let output = results.into_output(path, stored, observer)?;
@@ -457,18 +314,6 @@ fn outputs_of_requests<'j>(
         by_path.push((path, output));
     }
     Ok(by_path)
-}
-
-/// Reports each request without a match, with the images that are present. A file without images is reported once.
-fn report_unmatched(job: &Unpackage, unmatched: &[&ImageRequest], present: &[String], observer: &mut Observer<'_>) {
-    if present.is_empty() {
-        observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
-        return;
-    }
-    for request in unmatched {
-        let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
-        observer(Event::NoMatch { input, request: arguments, present: present.to_vec() });
-    }
 }
 
 impl RequestResults {
@@ -524,32 +369,9 @@ impl Unpackage {
 /// has.
 fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
     let FileName { stem, .. } = FileName::of(input);
-    let mut name = [stem, b"-", image.triple()].concat();
-    if !image.arch().is_empty() {
-        name.extend([b"-", image.arch()].concat());
-    }
-    name.extend(format!(".{number}.{}", image.image_kind.extension()).into_bytes());
+    let end = format!(".{number}.{}", image.image_kind.extension());
+    let name = [stem, b"-", image.triple(), b"-", image.arch(), end.as_bytes()].concat();
     sys::new_name(harmless(&name, Slashes::Replace))
-}
-
-/// Describes an image as a request would.
-fn describe(image: &ImageInfo, member: Option<&[u8]>) -> String {
-    let kind = match (image.offload_kind(), image.kind_number) {
-        (Some(kind), _) => kind.name().to_owned(),
-        (None, 0) => "none".to_owned(),
-        (None, number) => number.to_string(),
-    };
-    let (triple, arch) = (shortened(image.triple()), shortened(image.arch()));
-    match member {
-        Some(member) => format!("kind={kind},triple={triple},arch={arch},member={}", shortened(member)),
-        None => format!("kind={kind},triple={triple},arch={arch}"),
-    }
-}
-
-/// The first characters of a text from a file, which may be of any length, for messages.
-fn shortened(text: &[u8]) -> String {
-    const SHOWN: usize = 200;
-    bytes::text_lossy(text).chars().take(SHOWN).collect()
 }
 
 #[cfg(test)]
@@ -570,7 +392,7 @@ mod tests {
     fn generated_names_are_never_paths_and_have_no_control_characters() {
         for (input, triple, arch, expected) in [
             ("dir/in.bin", &b"amdgcn-amd-amdhsa"[..], &b"gfx90a:xnack+"[..], "in-amdgcn-amd-amdhsa-gfx90a:xnack+.7.o"),
-            ("in", b"nvptx64", b"", "in-nvptx64.7.o"),
+            ("in", b"nvptx64", b"", "in-nvptx64-.7.o"),
             ("-", b"t", b"a", "--t-a.7.o"),
             ("in", b"../../tmp/x", b"/etc", "in-.._.._tmp_x-_etc.7.o"),
             ("in", b"a\nb\x1b[31m", "\u{9b}m".as_bytes(), "in-a_b_[31m-_m.7.o"),
@@ -578,7 +400,7 @@ mod tests {
             assert_eq!(generated_name(input.as_bytes(), &target(triple, arch), 7), sys::new_name(expected.into()));
         }
         let bytes = generated_name(b"in", &target(b"\xff/\n\x9b", b""), 0);
-        assert_eq!(bytes, sys::new_name(b"in-\xff___.0.o".to_vec()));
+        assert_eq!(bytes, sys::new_name(b"in-\xff___-.0.o".to_vec()));
     }
 
     #[test]
@@ -606,20 +428,16 @@ mod tests {
     }
 
     #[test]
-    fn filters_hold_for_kinds_strings_and_members() {
-        let hip = image(&[("arch", b"gfx90a"), ("member", b"x")]);
+    fn filters_hold_for_kinds_and_strings() {
+        let hip = image(&[("arch", b"gfx90a")]);
         let old = ImageInfo { kind_number: 3, ..hip.clone() };
         let unknown = ImageInfo { kind_number: 16, ..hip.clone() };
-        for kind in [OffloadKind::Hip, OffloadKind::HipV4] {
-            assert!([&hip, &old].iter().all(|image| Filter::Kind(Some(kind)).accepts(image, None)));
-            assert!(!Filter::Kind(Some(kind)).accepts(&unknown, None));
-        }
-        assert!(![&hip, &old, &unknown].iter().any(|image| Filter::Kind(None).accepts(image, None)));
-        assert!(Filter::Kind(None).accepts(&ImageInfo::default(), None));
-        assert!(string("arch", "gfx90a").accepts(&hip, None) && !string("arch", "gfx90").accepts(&hip, None));
-        assert!(string("triple", "").accepts(&hip, None) && string("", "").accepts(&hip, None));
-        assert!(string("member", "x").accepts(&hip, Some(b"y")) && !string("member", "z").accepts(&hip, Some(b"y")));
-        assert!(string("member", "y").accepts(&hip, Some(b"y")) && string("member", "y").accepts(&hip, Some(b"d/y")));
+        let is_hip = Filter::Kind(Some(OffloadKind::Hip));
+        assert!(is_hip.accepts(&hip) && is_hip.accepts(&old) && !is_hip.accepts(&unknown));
+        assert!(![&hip, &old, &unknown].iter().any(|image| Filter::Kind(None).accepts(image)));
+        assert!(Filter::Kind(None).accepts(&ImageInfo::default()));
+        assert!(string("arch", "gfx90a").accepts(&hip) && !string("arch", "gfx90").accepts(&hip));
+        assert!(string("triple", "").accepts(&hip) && string("", "").accepts(&hip));
     }
 
     /// Writes offload binaries to a file in the directory.
@@ -640,43 +458,20 @@ mod tests {
         let images = [(target(b"t", b"a"), &b"one"[..]), (target(b"t", b"b"), b"two"), (target(b"t", b"a"), b"three")];
         let input = write(dir.path(), Version::V2, &images);
         let requests = [("x", "a"), ("y", "b"), ("x", "b"), ("z", "c")].map(|(file, arch)| ImageRequest {
-            arguments: arch.to_owned(),
             file: Some(dir.path().join(file)),
             filters: vec![string("arch", arch)],
         });
         let requests = requests.to_vec();
         let job = Unpackage { input, requests, archive: false, limits: Limits::default() };
         let mut reported = Vec::new();
-        job.run(&mut Vec::new(), &mut |event| match event {
-            Event::SeveralMatches { file } => reported.push(file.file_name().unwrap().to_owned()),
-            Event::NoMatch { request, present, .. } => {
-                reported.extend([request.unwrap().into(), present.concat().into()]);
+        job.run(&mut |event| {
+            if let Event::SeveralMatches { file } = event {
+                reported.push(file.file_name().unwrap().to_owned());
             }
-            _ => {}
         })
         .unwrap();
         let contents = ["x", "y", "z"].map(|file| std::fs::read_to_string(dir.path().join(file)).unwrap_or_default());
         assert_eq!(contents, ["two", "two", ""]);
-        assert_eq!(reported, ["x", "x", "c", "kind=hip,triple=t,arch=akind=hip,triple=t,arch=b"]);
-    }
-
-    #[test]
-    fn what_a_file_holds_is_told_once_and_not_at_any_length() {
-        let dir = tempfile::tempdir().unwrap();
-        let archs: Vec<String> = (0..2 * PRESENT_MAX + 2).map(|number| (number / 2).to_string()).collect();
-        let images: Vec<_> = archs.iter().map(|arch| (target(&b"t".repeat(1000), arch.as_bytes()), &b""[..])).collect();
-        let filters = vec![string("arch", "none")];
-        let request = ImageRequest { file: Some(dir.path().join("x")), filters, ..ImageRequest::default() };
-        let input = write(dir.path(), Version::V1, &images);
-        let job = Unpackage { input, requests: vec![request], archive: false, limits: Limits::default() };
-        let mut shown = Vec::new();
-        job.run(&mut Vec::new(), &mut |event| {
-            if let Event::NoMatch { present, .. } = event {
-                shown = present;
-            }
-        })
-        .unwrap();
-        assert_eq!(shown.len(), PRESENT_MAX);
-        assert_eq!(shown[1], format!("kind=hip,triple={},arch=1", "t".repeat(200)));
+        assert_eq!(reported, ["x"]);
     }
 }

@@ -161,7 +161,7 @@ impl<'a, 'v> Walk<'a, 'v> {
 }
 
 /// The error for bytes at `offset` that are neither an offload binary nor zeros.
-pub(super) fn trailing_data(path: &Path, offset: u64) -> Error {
+fn trailing_data(path: &Path, offset: u64) -> Error {
     Error::malformed(path, Malformed::fault("trailing data", offset, ": expected an offload binary or zeros"))
 }
 

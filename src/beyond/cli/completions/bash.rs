@@ -5,24 +5,24 @@ use clap::{Arg, Command, ValueHint};
 use super::one_dash::spelled_with_one_dash;
 use super::words_of;
 
-/// The part of the script that looks for the subcommand in the first word, once the cursor is after this word.
-const FIRST_WORD: &str = r"    if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then
+/// The part of the script that takes the subcommand from the first word, once the cursor is after this word.
+const FIND_SUBCOMMAND: &str = r"    if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then
         command=${COMP_WORDS[1]}
     fi
 ";
 
 /// Returns the script. Its suggestions depend on the subcommand and on the word before the cursor.
-pub(super) fn script(all: &Command) -> String {
-    let program = all.get_name();
+pub(super) fn script(root: &Command) -> String {
+    let program = root.get_name();
     let function = format!("_{}", program.replace('-', "_"));
-    let names: Vec<&str> = all.get_subcommands().map(Command::get_name).collect();
+    let names: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
     // The branch of each subcommand sets `options`, `words` and `files` of the script. The branch `''` is for command
     // lines without a subcommand.
-    let commands: String = std::iter::once(("''", all))
-        .chain(all.get_subcommands().map(|command| (command.get_name(), command)))
+    let commands: String = std::iter::once(("''", root))
+        .chain(root.get_subcommands().map(|command| (command.get_name(), command)))
         .map(|(name, command)| subcommand_branch(name, command, &names.join(" ")))
         .collect();
-    let first_word = if all.has_subcommands() { FIRST_WORD } else { "" };
+    let find_subcommand = if root.has_subcommands() { FIND_SUBCOMMAND } else { "" };
     format!(
         r#"{function}() {{
     local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD - 1]}}
@@ -34,7 +34,7 @@ pub(super) fn script(all: &Command) -> String {
     elif [[ $prev == '=' ]]; then
         prev=${{COMP_WORDS[COMP_CWORD - 2]}}
     fi
-{first_word}    case $command in
+{find_subcommand}    case $command in
 {commands}    esac
     if [[ -n $options && $cur == -* ]]; then
         words=$options files=''
@@ -55,8 +55,8 @@ complete -F {function} {program}
     )
 }
 
-/// Returns the branch of the script for a subcommand: what it suggests for options, for the positional argument, and
-/// after options that take a value.
+/// Returns the branch of the script for a subcommand: the suggestions for options, for the positional argument, and for
+/// the values of options.
 fn subcommand_branch(name: &str, command: &Command, subcommands: &str) -> String {
     let options: Vec<String> = command.get_arguments().flat_map(spellings).collect();
     let positional = if let Some(arg) = command.get_positionals().next() {
@@ -67,9 +67,9 @@ fn subcommand_branch(name: &str, command: &Command, subcommands: &str) -> String
     } else {
         ":".to_owned()
     };
-    let values: String = command.get_arguments().filter(|arg| takes_value(arg)).map(value_branch).collect();
+    let value_branches: String = command.get_arguments().filter(|arg| suggests_values(arg)).map(value_branch).collect();
     format!(
-        "        {name})\n            options='{}'\n            {positional}\n            case $prev in\n{values}            esac\n            ;;\n",
+        "        {name})\n            options='{}'\n            {positional}\n            case $prev in\n{value_branches}            esac\n            ;;\n",
         options.join(" ")
     )
 }
@@ -81,9 +81,9 @@ fn spellings(arg: &Arg) -> Vec<String> {
     short.into_iter().chain(spelled_with_one_dash(arg)).chain(long).collect()
 }
 
-/// Returns whether values are suggested after an option. A value that may be left out needs a `=`, and the next word is
-/// usually a file. So such an option has suggestions only if its values are words of a list.
-fn takes_value(arg: &Arg) -> bool {
+/// Returns whether values are suggested for the word after an option. If the value may be left out, it is typed after a
+/// `=`, and the next word is usually a file. So values are suggested for it only if they are words of a list.
+fn suggests_values(arg: &Arg) -> bool {
     if arg.is_positional() || !arg.get_action().takes_values() {
         return false;
     }

@@ -10,12 +10,12 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::Shell;
 
-use self::one_dash::LLVM;
+use self::one_dash::LLVM_HEADING;
 use super::documented::documented;
 use super::print::out::own_text_to_stdout;
-use super::subcommand::{self, Catalogue, OptionsAboutAll, SHORT};
+use super::subcommand::{self, Catalogue, OFFLOAD_BUNDLE, OptionsAboutAll};
 use crate::base::display::alternatives;
-use crate::beyond::cli::PROGRAM;
+use crate::beyond::cli::BUNDLER;
 use crate::llvm::cli::options::Tool;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::{TOOLS, tool_of_program};
@@ -36,48 +36,49 @@ pub(super) struct CompletionsOptions {
     name: Option<String>,
 }
 
-/// The names of the executable.
-const NAMES: [&str; 5] = [SHORT, PROGRAM, "llvm-offload-binary", "clang-offload-packager", "llvm-extract-bundle-entry"];
+/// The names under which the executable is installed.
+const NAMES: [&str; 5] =
+    [OFFLOAD_BUNDLE, BUNDLER, "llvm-offload-binary", "clang-offload-packager", "llvm-extract-bundle-entry"];
 
 impl OptionsAboutAll for CompletionsOptions {
     fn run(&self, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
         let typed = subcommand::program(console);
         let wanted = self.name.as_ref().unwrap_or(&typed);
-        // A link of another name shares the script of LLVM's name.
-        let name = NAMES.into_iter().find(|name| name == wanted).unwrap_or(PROGRAM);
+        // Under any other name, the executable works as LLVM's bundler, and gets its script.
+        let name = NAMES.into_iter().find(|name| name == wanted).unwrap_or(BUNDLER);
         own_text_to_stdout(script(self.shell, command(all, name)).as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Returns the completion script for a shell. fish and zsh get LLVM's spellings with one dash too, and so does bash,
-/// whose script is ours.
-fn script(shell: Shell, mut everything: Command) -> String {
+/// Returns the completion script for a shell. The scripts for bash, fish and zsh also complete LLVM's options with one
+/// dash.
+fn script(shell: Shell, mut root: Command) -> String {
     if shell == Shell::Bash {
         // This adds `--help` and `--version` to the options. For other shells, `generate` does it.
-        everything.build();
-        return bash::script(&everything);
+        root.build();
+        return bash::script(&root);
     }
     let mut script = Vec::new();
-    let program = everything.get_name().to_owned();
-    clap_complete::generate(shell, &mut everything, program, &mut script);
+    let program = root.get_name().to_owned();
+    clap_complete::generate(shell, &mut root, program, &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     match shell {
-        Shell::Fish => one_dash::fish_script(&script, &everything) + &fish_words(&everything),
-        Shell::Zsh => one_dash::zsh_script(&script, &everything),
+        Shell::Fish => one_dash::fish_script(&script, &root) + &fish_words(&root),
+        Shell::Zsh => one_dash::zsh_script(&script, &root),
         _ => script,
     }
 }
 
-/// Returns lines for fish that `clap_complete` omits: the words that a subcommand accepts where fish would suggest
-/// files.
-fn fish_words(everything: &Command) -> String {
-    let program = everything.get_name();
+/// Returns lines for fish that `clap_complete` omits: the words that the positional argument of a subcommand accepts.
+/// Without these lines, fish would suggest files.
+fn fish_words(root: &Command) -> String {
+    let program = root.get_name();
     let mut lines = String::new();
-    for command in everything.get_subcommands() {
+    for command in root.get_subcommands() {
         let positional = command.get_positionals().next();
         let words = positional.map(words_of).unwrap_or_default();
-        // Without a positional argument or words, the line keeps fish from suggesting files.
+        // Without a positional argument, the line has no words and only keeps fish from suggesting files.
         let takes_files = positional.is_some() && words.is_empty();
         if !takes_files {
             let condition = format!("__fish_{}_using_subcommand {}", program.replace('-', "_"), command.get_name());
@@ -97,7 +98,7 @@ fn words_of(arg: &Arg) -> String {
 /// than the bundler, the command line has only the options of that tool. Otherwise it has the subcommands.
 fn command(catalogue: &Catalogue, name: &'static str) -> Command {
     match tool_of_program(name.as_bytes()) {
-        Some(tool) => tool_command(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(without_files),
+        Some(tool) => tool_command(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(without_file_suggestions),
         None => full_command(catalogue, name),
     }
 }
@@ -105,19 +106,21 @@ fn command(catalogue: &Catalogue, name: &'static str) -> Command {
 /// Returns the command that completions describe: our subcommands, LLVM's tools that are subcommands too, and the
 /// options of the bundler. The name `offload-bundle` does not have the bundler's options.
 fn full_command(catalogue: &Catalogue, program: &'static str) -> Command {
-    let subcommands = catalogue.command().name(program).propagate_version(true);
-    let all = TOOLS.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
-        Some(name) => all.subcommand(tool_command(name, tool)),
-        // The bundler is no subcommand.
-        None if program == SHORT => all,
-        None => all.args(offered(&tool.command())),
-    });
-    all.mut_subcommands(|subcommand| subcommand.mut_args(without_files))
+    let mut root = catalogue.command().name(program).propagate_version(true);
+    for tool in TOOLS {
+        root = match tool.subcommand {
+            Some(name) => root.subcommand(tool_command(name, tool)),
+            // The only tool that is not a subcommand is the bundler.
+            None if program == OFFLOAD_BUNDLE => root,
+            None => root.args(offered(&tool.command())),
+        };
+    }
+    root.mut_subcommands(|subcommand| subcommand.mut_args(without_file_suggestions))
 }
 
-/// Marks the value of an option as not being a file, unless the definition says what it is. Otherwise, shells would
-/// suggest files for it.
-fn without_files(arg: Arg) -> Arg {
+/// Marks the value of an option as not being a file, unless the definition has a hint about the value. Otherwise,
+/// shells would suggest files for it.
+fn without_file_suggestions(arg: Arg) -> Arg {
     let has_no_hint = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
     if has_no_hint { arg.value_hint(ValueHint::Other) } else { arg }
 }
@@ -132,15 +135,15 @@ fn tool_command(name: &'static str, tool: &Tool) -> Command {
     command.arg(version).args(offered(&definition))
 }
 
-/// Returns the options of a tool that shells offer besides those of `clap`.
+/// Returns the options of a tool that shells offer, without those that `clap` adds itself.
 fn offered(definition: &Command) -> Vec<Arg> {
-    const OF_CLAP: [&str; 2] = ["help", "version"];
+    const ADDED_BY_CLAP: [&str; 2] = ["help", "version"];
     // `#` begins a comment in shells.
     const HARD_TO_QUOTE: &str = "###";
     let mut offered = Vec::new();
     for arg in documented(definition) {
         match arg.get_long() {
-            Some(name) if OF_CLAP.contains(&name) || name == HARD_TO_QUOTE => {}
+            Some(name) if ADDED_BY_CLAP.contains(&name) || name == HARD_TO_QUOTE => {}
             _ => offered.push(marked_as_llvms(arg)),
         }
     }
@@ -155,7 +158,7 @@ fn marked_as_llvms(arg: Arg) -> Arg {
         Some("type") => arg.value_parser(PossibleValuesParser::new(listed_types(&help))),
         _ => arg,
     };
-    without_files(arg.help(help.lines().next().unwrap_or_default().to_owned()).help_heading(LLVM))
+    without_file_suggestions(arg.help(help.lines().next().unwrap_or_default().to_owned()).help_heading(LLVM_HEADING))
 }
 
 /// Returns the file types that a help text lists.
@@ -169,10 +172,10 @@ mod tests {
     use crate::beyond::cli::catalogue::CATALOGUE;
 
     #[test]
-    fn everything_is_consistent_and_has_the_types() {
-        let everything = full_command(CATALOGUE, PROGRAM);
-        everything.clone().debug_assert();
-        let file_type = everything.get_arguments().find(|arg| arg.get_long() == Some("type")).unwrap();
+    fn the_command_is_consistent_and_has_the_types() {
+        let root = full_command(CATALOGUE, BUNDLER);
+        root.clone().debug_assert();
+        let file_type = root.get_arguments().find(|arg| arg.get_long() == Some("type")).unwrap();
         let types: Vec<String> =
             file_type.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
         assert_eq!(types.join(" "), "i ii cui hipi d ll bc s o a gch ast");

@@ -6,11 +6,11 @@ use clap::{Arg, Command, ValueHint};
 use super::words_of;
 
 /// The heading that marks options as LLVM's.
-pub(super) const LLVM: &str = "LLVM's options";
+pub(super) const LLVM_HEADING: &str = "LLVM's options";
 
 /// Returns the spelling of an option with one dash, or `None` if it is not LLVM's or has only a letter.
 pub(super) fn spelled_with_one_dash(arg: &Arg) -> Option<String> {
-    if arg.get_help_heading() != Some(LLVM) {
+    if arg.get_help_heading() != Some(LLVM_HEADING) {
         return None;
     }
     Some(format!("-{}", arg.get_long()?))
@@ -22,35 +22,36 @@ fn takes_one_dash(command: &Command) -> bool {
 }
 
 /// Adds LLVM's options with one dash to a script for fish.
-pub(super) fn fish_script(script: &str, everything: &Command) -> String {
+pub(super) fn fish_script(script: &str, root: &Command) -> String {
     // A function of the script looks for the subcommand among the typed words. It gives up at an option that it does
-    // not know, and of LLVM's options it knows only the spelling with two dashes. So it gets this spelling.
-    const WORDS: &str = "    set -e cmd[1]\n";
+    // not know, and knows LLVM's options only with two dashes. So a second line is added after the one that removes the
+    // name of the program from the words.
+    const WITHOUT_PROGRAM: &str = "    set -e cmd[1]\n";
     const WITH_TWO_DASHES: &str =
         "    set -q cmd[1]; and set cmd (string replace -r -- '^-([a-z][a-z])' '--$1' $cmd)\n";
-    let script = script.replace(WORDS, &[WORDS, WITH_TWO_DASHES].concat());
-    let mut script = without_stacking(&script, everything);
-    let program = everything.get_name();
+    let script = script.replace(WITHOUT_PROGRAM, &[WITHOUT_PROGRAM, WITH_TWO_DASHES].concat());
+    let mut script = without_stacking(&script, root);
+    let program = root.get_name();
     let function = format!("__fish_{}", program.replace('-', "_"));
-    let condition = if everything.has_subcommands() { format!(" -n {function}_needs_command") } else { String::new() };
-    script.push_str(&fish_options(program, &condition, everything));
-    for command in everything.get_subcommands() {
+    let condition = if root.has_subcommands() { format!(" -n {function}_needs_command") } else { String::new() };
+    script.push_str(&fish_options(program, &condition, root));
+    for command in root.get_subcommands() {
         let condition = format!(" -n \"{function}_using_subcommand {}\"", command.get_name());
         script.push_str(&fish_options(program, &condition, command));
     }
     script
 }
 
-/// Makes the options of one letter (`-s`) old-style options (`-o`) in the lines of commands with LLVM's options.
+/// Declares options of one letter with `-o` (old-style) in place of `-s` (short), for commands with LLVM's options.
 /// Otherwise, fish would offer each letter after any other letter, as in `-th`.
-fn without_stacking(script: &str, everything: &Command) -> String {
+fn without_stacking(script: &str, root: &Command) -> String {
     let mut written = String::new();
     for line in script.lines() {
         // A line for a subcommand has the condition `-n "__fish_…_using_subcommand NAME"`. All other lines are about
         // the executable itself.
         let subcommand = match line.split_once("_using_subcommand ") {
-            Some((_, rest)) => rest.split('"').next().and_then(|name| everything.find_subcommand(name)),
-            None => Some(everything),
+            Some((_, rest)) => rest.split('"').next().and_then(|name| root.find_subcommand(name)),
+            None => Some(root),
         };
         if line.starts_with("complete ") && subcommand.is_some_and(takes_one_dash) {
             written.push_str(&line.replace(" -s ", " -o "));
@@ -89,32 +90,32 @@ fn fish_value(arg: &Arg) -> String {
 }
 
 /// Adds LLVM's options with one dash to a script for zsh, beside each line for an option with two.
-pub(super) fn zsh_script(script: &str, everything: &Command) -> String {
+pub(super) fn zsh_script(script: &str, root: &Command) -> String {
     const ARGUMENTS: &str = "_arguments \"${_arguments_options[@]}\" :";
     // Without `-s`, zsh does not read several letters after one dash as several options. The matcher after `-M` finds
-    // an option only by its beginning. The default matcher also finds it by what follows a dash in it, so that `--`
-    // would match `-max-size`.
+    // an option only by its beginning. The default matcher also finds it by a part after a dash, so that `--` would
+    // match `-max-size`.
     const NOT_STACKED: &str = "_arguments \"${(@)_arguments_options:#-s}\" -M 'r:|=*' :";
     let mut written = String::new();
-    let mut is_llvm = false;
+    let mut has_llvm_options = false;
     let mut previous = "";
     for line in script.lines() {
         // The options of a command follow this line. The line before has the name of the subcommand in parentheses,
         // or is about the executable itself.
         if line.contains(ARGUMENTS) {
             let name = previous.trim_matches(['(', ')']);
-            is_llvm = takes_one_dash(everything.find_subcommand(name).unwrap_or(everything));
+            has_llvm_options = takes_one_dash(root.find_subcommand(name).unwrap_or(root));
         }
-        if is_llvm {
+        if has_llvm_options {
             written.push_str(&line.replace(ARGUMENTS, NOT_STACKED));
         } else {
             written.push_str(line);
         }
         written.push('\n');
         // A star before an option says that it may be repeated.
-        if is_llvm && let Some(option) = line.strip_prefix("'--") {
+        if has_llvm_options && let Some(option) = line.strip_prefix("'--") {
             written.push_str(&format!("'-{option}\n"));
-        } else if is_llvm && let Some(option) = line.strip_prefix("'*--") {
+        } else if has_llvm_options && let Some(option) = line.strip_prefix("'*--") {
             written.push_str(&format!("'*-{option}\n"));
         }
         previous = line.trim();

@@ -141,7 +141,7 @@ fn failures(conditions: &DiffConditions, total: &DiffTotals) -> Vec<Failure> {
     conditions.failures(total, &|name| demangler.demangled(name))
 }
 
-/// Prints the differences of each pair of files, and what all of them show together.
+/// Prints the differences of each pair of files, and the sums over all pairs.
 enum Printer<'r, 'o> {
     Json(Document<'o>),
     Table(DiffTable<'r, 'o>),
@@ -189,8 +189,8 @@ impl DiffOptions {
         self.top.unwrap_or(if self.json { usize::MAX } else { TOP })
     }
 
-    /// Returns which kernels of each file are listed. In a table, a kernel that relocatable and linked code have with
-    /// the same numbers counts once.
+    /// Returns the largest number of kernels that are listed of each pair of files, and which kernels these are. In a
+    /// table, a kernel that relocatable and linked code have with the same numbers counts once.
     fn listed(&self) -> (usize, ListedKernels) {
         (self.top(), if self.json { ListedKernels::All } else { ListedKernels::WithoutRepeats })
     }

@@ -13,7 +13,7 @@ use crate::beyond::cli::files::{self, SearchOptions, WorkFile};
 use crate::beyond::cli::kernels::demangle::Demangler;
 use crate::beyond::cli::print::problem::Problem;
 
-/// The files of a path, with an error for each that could not be listed.
+/// The files of a path, with an error for each file or directory that could not be listed.
 type ListedFiles = Vec<Result<WorkFile, Error>>;
 
 /// Two files that are compared, or one file that has no counterpart in the other directory.
@@ -27,7 +27,7 @@ pub(crate) struct FilePair {
 }
 
 impl FilePair {
-    /// Compares the files. Of the kernels that differ, lists those that `listed` says, at most `top`.
+    /// Compares the files. `listed` says which of the kernels that differ are listed, and the largest number of them.
     pub(crate) fn compare(self, job: &Diff, listed: (usize, ListedKernels)) -> Result<Compared> {
         let Self { path, old, new } = self;
         let (old_input, new_input) = (open_if_some(job, old.as_ref())?, open_if_some(job, new.as_ref())?);
@@ -92,8 +92,8 @@ fn pairs(
     // Files of different paths are paired too, by rules that ignore more and more. The rules ignore the version of a
     // library, the hash in its name, its directory, and last the version of a package. Each rule sees only files that
     // have no partner yet.
-    for alike in [without_version, without_hash, name_without_version, name_without_hash, package_without_version] {
-        pair_alike(alike, &mut old_files, &mut pairs);
+    for rule in [without_version, without_hash, name_without_version, name_without_hash, package_without_version] {
+        pair_by_rule(rule, &mut old_files, &mut pairs);
     }
     pairs.extend(old_files.into_iter().map(|(path, old)| FilePair { path, old: Some(old), new: None }));
     pairs.sort_by(|a, b| a.path.cmp(&b.path));
@@ -114,17 +114,17 @@ fn by_path_below(root: &Path, files: ListedFiles, problems: &mut Vec<Problem>) -
     by_path
 }
 
-/// Pairs an old and a new file that have no partner yet, if `alike` returns the same name for both. If it also returns
+/// Pairs an old and a new file that have no partner yet, if `rule` returns the same name for both. If it also returns
 /// this name for another file without a partner, the pair would be a guess, and the files stay single.
-fn pair_alike(alike: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
+fn pair_by_rule(rule: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
     let mut old_paths: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
     for path in old_files.keys() {
-        old_paths.entry(alike(path)).or_default().push(path.clone());
+        old_paths.entry(rule(path)).or_default().push(path.clone());
     }
     let mut without_partner: HashMap<PathBuf, Vec<&mut FilePair>> = HashMap::new();
     for pair in pairs {
         if pair.old.is_none() {
-            without_partner.entry(alike(&pair.path)).or_default().push(pair);
+            without_partner.entry(rule(&pair.path)).or_default().push(pair);
         }
     }
     for (name, new_files) in &mut without_partner {

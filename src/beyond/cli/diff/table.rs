@@ -129,6 +129,7 @@ fn change_numbers(changed: usize, added: usize, removed: usize) -> String {
     numbers.join(", ")
 }
 
+/// The text report after the last pair, when the sums are known.
 struct DiffText<'r, 'o> {
     total: &'r DiffTotals,
     roots: ComparedRoots<'r>,
@@ -143,15 +144,17 @@ struct GpuRow<'r> {
 }
 
 impl GpuRow<'_> {
-    /// Returns the difference of the sizes in percent, as text.
-    fn share(&self) -> String {
+    /// Returns the difference of the sizes in percent, as text. It is empty if the old or the new files have no code of
+    /// this name.
+    fn percentage(&self) -> String {
         match self.presence {
             Presence::Both => difference(&self.gpu, |difference| percent(difference, self.gpu.old.stored)),
             _ => String::new(),
         }
     }
 
-    /// Returns the last cell of a row: the numbers of code objects that differ, or which files have the GPU.
+    /// Returns the last cell of a row: the numbers of code objects that differ, or a word for a GPU that only the old
+    /// or the new files have.
     fn note(&self) -> Cell {
         let name = self.presence.name().to_owned();
         match self.presence {
@@ -245,7 +248,7 @@ impl DiffText<'_, '_> {
             gpu_column("OLD", |gpu| bytes(gpu.old.stored)),
             gpu_column("NEW", |gpu| bytes(gpu.new.stored)),
             Column { when_narrow: WhenNarrow::Stays, ..gpu_column("DIFFERENCE", |gpu| difference(gpu, bytes)) },
-            Column::number("", GpuRow::share),
+            Column::number("", GpuRow::percentage),
             Column::name("", GpuRow::note),
         ];
         self.text.write_table(Table { indent: 4, columns }, || rows.iter())
@@ -264,7 +267,7 @@ impl DiffText<'_, '_> {
         for (row, place) in rows.kept.iter().zip(places.shown()) {
             listed.push(ListedKernel { place: Some(place), ..listed_kernel(row) });
         }
-        let place_column = if places.all_equal { PlaceColumn::None } else { PlaceColumn::File };
+        let place_column = if places.are_equal { PlaceColumn::None } else { PlaceColumn::File };
         // `--sort` of `kernels` sorts by a column. These rows are sorted by `severity`.
         let sort_key = None;
         kernels::table::write_kernels(|| listed.iter().copied(), place_column, sort_key, 4, &mut self.text)
@@ -305,7 +308,7 @@ struct KernelPlaces {
     /// The length in bytes of the directory that all texts begin with. The table leaves it out.
     common_len: usize,
     /// Whether all places are the same, so that the table needs no column for them.
-    all_equal: bool,
+    are_equal: bool,
 }
 
 impl KernelPlaces {
@@ -323,8 +326,8 @@ impl KernelPlaces {
         {
             common_len = common_directory([package].into_iter());
         }
-        let all_equal = texts.windows(2).all(|pair| matches!(pair, [one, other] if one == other));
-        Self { texts, common_len, all_equal }
+        let are_equal = texts.windows(2).all(|pair| matches!(pair, [one, other] if one == other));
+        Self { texts, common_len, are_equal }
     }
 
     /// Returns the places without the common directory, in the order of the kernels.
@@ -338,9 +341,9 @@ impl KernelPlaces {
         let first = self.texts.first()?;
         let directory = first.get(..self.common_len).unwrap_or_default();
         // A place that begins with a parenthesis is a section of the compared file.
-        if self.all_equal && !first.is_empty() && !first.starts_with('(') {
+        if self.are_equal && !first.is_empty() && !first.starts_with('(') {
             Some(format!("all in {first}"))
-        } else if !self.all_equal && !directory.is_empty() {
+        } else if !self.are_equal && !directory.is_empty() {
             Some(format!("in files of {directory}"))
         } else {
             None

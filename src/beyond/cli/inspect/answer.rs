@@ -59,7 +59,7 @@ impl Servers<'_> {
         match self {
             Self::Bundles(coverage) => {
                 for (gpu, served) in coverage.gpus().unwrap_or_default() {
-                    numbers.insert(gpu.name().to_owned(), ServingNumber::Bundles(served.beside_name(&gpu)));
+                    numbers.insert(gpu.name().to_owned(), ServingNumber::Bundles(served.without_implied_jit(&gpu)));
                 }
             }
             Self::Libraries(libraries) => {

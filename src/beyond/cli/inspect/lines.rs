@@ -118,16 +118,8 @@ fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableR
     let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (id, line) in code_objects {
         let same_id = known.entry(id).or_default();
-        let mut same_line = None;
-        for index in same_id.iter() {
-            if let Some(same) = lines.get(*index)
-                && !rows.is_each()
-                && same.merges_with(&line)
-            {
-                same_line = Some(*index);
-                break;
-            }
-        }
+        let is_same = |index: &usize| lines.get(*index).is_some_and(|same| same.merges_with(&line));
+        let same_line = if rows.is_each() { None } else { same_id.iter().copied().find(is_same) };
         match same_line.and_then(|index| lines.get_mut(index)) {
             Some(same) => same.add(&line),
             None => {
@@ -147,7 +139,7 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
     }
     let Some(gpus) = coverage.gpus() else { return };
     let known: HashMap<&str, ServedBundles> =
-        gpus.iter().map(|(gpu, served)| (gpu.name(), served.beside_name(gpu))).collect();
+        gpus.iter().map(|(gpu, served)| (gpu.name(), served.without_implied_jit(gpu))).collect();
     for line in lines {
         line.served = known.get(line.gpu.as_str()).copied();
     }

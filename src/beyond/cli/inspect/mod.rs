@@ -111,7 +111,7 @@ impl Options for InspectOptions {
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
         let mut job = Inspect::default();
         (job.scan, job.inflate) = (scan, self.inflate);
-        let (in_turn, has_hints) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
+        let (in_turn, has_hints) = (files::has_several_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
         let (mut all, mut libraries) = (AllFiles::default(), Libraries::default());
         let written = to_stdout(|out| {
@@ -172,6 +172,7 @@ struct AllFiles {
 }
 
 impl AllFiles {
+    /// Adds a file, as far as the options ask for it.
     fn add(&mut self, contents: &Contents, hint: Option<String>, options: &InspectOptions) {
         self.hints.extend(hint);
         self.has_found |= !contents.is_empty();

@@ -494,7 +494,7 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
     gpus.retain(|(_, served)| !served.is_complete());
     let (listed, more) = first(&gpus, INCOMPLETE_MAX);
     let mut listed: Vec<String> =
-        listed.iter().map(|(gpu, served)| format!("{gpu} ({})", served.beside_name(gpu))).collect();
+        listed.iter().map(|(gpu, served)| format!("{gpu} ({})", served.without_implied_jit(gpu))).collect();
     if more > 0 {
         listed.push(format!("{more} more (--gpus lists all)"));
     }

@@ -54,7 +54,7 @@ impl Demangler {
             self.invalid.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        let mut out = BoundedText { text: String::new(), work: name.len() * WORK_MAX };
+        let mut out = BoundedText { text: String::new(), work_left: name.len() * WORK_MAX };
         symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
         Some(out.text)
     }
@@ -63,40 +63,41 @@ impl Demangler {
 /// Counts `new` and `delete` in a name, for [`NEW_AND_DELETE_MAX`]. Mangled, they are `nw`, `na` (`new[]`), `dl` and
 /// `da`. The count may be too high, but never lower than the parser's.
 ///
-/// Identifiers may have these letters and are skipped: each follows its length. But the parser ends a literal that is
-/// not plain at the next `E`. The digits before it may look like the length of an identifier. So after such a literal,
-/// nothing is skipped any more.
+/// Identifiers may have these letters, and are skipped: each follows its length. A literal that is not plain may end
+/// with digits that look like the length of an identifier. So after the first such literal, nothing is skipped any
+/// more.
 fn count_new_and_delete(name: &[u8]) -> usize {
     // The name of a function with internal linkage begins with `_ZL`. Any other `L` is read as the start of a literal.
-    let (mut rest, mut before, mut found) = (name.strip_prefix(b"_ZL").unwrap_or(name), NO_LETTER, 0_usize);
-    let mut has_identifiers = true;
+    let mut rest = name.strip_prefix(b"_ZL").unwrap_or(name);
+    let (mut previous, mut count) = (NO_LETTER, 0_usize);
+    let mut skips_identifiers = true;
     while let Some((&first, after)) = rest.split_first() {
-        let is_length = has_identifiers && first.is_ascii_digit() && is_length(rest, before);
-        has_identifiers &= first != b'L' || is_plain_literal(after);
-        found += usize::from(matches!(rest, [b'n', b'w' | b'a', ..] | [b'd', b'l' | b'a', ..]));
-        if is_length && let Some(after) = after_identifier(rest) {
-            (before, rest) = (NO_LETTER, after);
+        let is_identifier = skips_identifiers && first.is_ascii_digit() && is_length(rest, previous);
+        skips_identifiers &= first != b'L' || is_plain_literal(after);
+        count += usize::from(matches!(rest, [b'n', b'w' | b'a', ..] | [b'd', b'l' | b'a', ..]));
+        if is_identifier && let Some(after) = after_identifier(rest) {
+            (previous, rest) = (NO_LETTER, after);
         } else {
-            (before, rest) = (first, after);
+            (previous, rest) = (first, after);
         }
     }
-    found
+    count
 }
 
-/// The byte before a number that begins the name or follows an identifier: no letter gives the number a meaning.
+/// Stands for the byte before a number, if the number begins the name or follows an identifier.
 const NO_LETTER: u8 = b' ';
 
-/// Returns whether the number at the start of `text` is the length of an identifier. `before` is the byte before it in
-/// the name, or [`NO_LETTER`]. A number after a digit, or after a letter that gives it another meaning, is not: `C1` is
-/// a constructor, and `S1_` refers to an earlier part. Nor is a number that may be the end of a literal, before `E`, or
-/// of an index, before `_`.
-fn is_length(text: &[u8], before: u8) -> bool {
+/// Returns whether the number at the start of `text` is the length of an identifier. `previous` is the byte before it
+/// in the name, or [`NO_LETTER`]. A number after a digit, or after a letter that gives it another meaning, is not: `C1`
+/// is a constructor, and `S1_` refers to an earlier part. Nor is a number that may be the end of a literal, before `E`,
+/// or of an index, before `_`.
+fn is_length(text: &[u8], previous: u8) -> bool {
     let rest = skip(text, |byte| byte.is_ascii_digit());
     let may_be_index = rest.first() == Some(&b'_');
     // A literal ends with `E` or `_`. A number at the end of the name has no identifier after it.
     let may_end_literal = matches!(skip(rest, is_hexadecimal).first(), None | Some(b'E' | b'_'));
-    let belongs_to_letter = matches!(before, b'v' | b'_' | b'.' | b'C' | b'D' | b'F' | b'L' | b'S');
-    !may_be_index && !may_end_literal && !before.is_ascii_digit() && !belongs_to_letter
+    let belongs_to_letter = matches!(previous, b'v' | b'_' | b'.' | b'C' | b'D' | b'F' | b'L' | b'S');
+    !may_be_index && !may_end_literal && !previous.is_ascii_digit() && !belongs_to_letter
 }
 
 /// Returns whether the text after an `L` is a plain literal, which can only be read in one way: a mangled name, or a
@@ -150,8 +151,8 @@ fn skip(text: &[u8], is_skipped: impl Fn(u8) -> bool) -> &[u8] {
 /// The demangled name as it is written. Writing fails beyond [`DEMANGLED_MAX`], and when no work is left.
 struct BoundedText {
     text: String,
-    /// The work that is left, see [`WORK_MAX`].
-    work: usize,
+    /// The units of work that are left, see [`WORK_MAX`].
+    work_left: usize,
 }
 
 impl Write for BoundedText {
@@ -160,7 +161,7 @@ impl Write for BoundedText {
             return Err(fmt::Error);
         }
         // Even writing an empty text costs work.
-        self.work = self.work.checked_sub(text.len() + 1).ok_or(fmt::Error)?;
+        self.work_left = self.work_left.checked_sub(text.len() + 1).ok_or(fmt::Error)?;
         self.text.push_str(text);
         Ok(())
     }

@@ -35,8 +35,8 @@ const UNSELECTABLE: [(char, &str); 3] = [(',', "has a comma"), ('\0', "has a NUL
 /// order.
 pub(super) type CodeBytes = Vec<Vec<u8>>;
 
-/// Reads the code objects of kernels, in the order of [`by_code_object`], but at most [`CODE_OBJECTS_MAX`] of them. The
-/// file is open only now; the kernels are written later. Fails if one of the code objects cannot be read.
+/// Reads the code objects of kernels, in the order of [`by_code_object`], but at most [`CODE_OBJECTS_MAX`] of them.
+/// They are read while the file is open; [`write`] needs them later. Fails if one of them cannot be read.
 pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) -> crate::base::error::Result<CodeBytes> {
     let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code.code_object));
     // If there are more, `write` fails before it uses any of these.
@@ -66,8 +66,8 @@ pub(super) fn write(rows: &[NamedKernel], contents: &CodeBytes, out: &mut Out<'_
         let Some(first) = rows.first() else { continue };
         let place = format!("{}, {}", first.code.code_object.bundle.place, first.code.gpu);
         let disassembler = Disassembler::for_code(code);
-        let names = disassembler.names_by_run(rows).map_err(|error| anyhow!("{place}: {error:#}"))?;
-        prepared.push((place, disassembler, names, code));
+        let runs = disassembler.names_by_run(rows).map_err(|error| anyhow!("{place}: {error:#}"))?;
+        prepared.push((place, disassembler, runs, code));
     }
     for (place, disassembler, runs, code) in prepared {
         for names in runs {
@@ -106,21 +106,21 @@ impl Disassembler {
         }
     }
 
-    /// Returns the names of kernels for each run. NVIDIA's tool chooses functions only by numbers. So it runs once,
-    /// without names, and prints the whole code object.
+    /// Returns the names of kernels for each run of the program. NVIDIA's tool selects functions only by number, so it
+    /// runs once, without names, and prints the whole code object.
     fn names_by_run(self, rows: &[NamedKernel]) -> anyhow::Result<Vec<Vec<&str>>> {
         if matches!(self, Self::Nvdisasm) {
             return Ok(vec![Vec::new()]);
         }
-        let (mut runs, mut run, mut len) = (Vec::new(), Vec::new(), 0);
+        let (mut runs, mut run, mut run_len) = (Vec::new(), Vec::new(), 0);
         for row in rows {
             let name = selectable_name(row)?;
             let len_with_comma = name.len() + 1;
-            if !run.is_empty() && len + len_with_comma > NAMES_MAX {
+            if !run.is_empty() && run_len + len_with_comma > NAMES_MAX {
                 runs.push(std::mem::take(&mut run));
-                len = 0;
+                run_len = 0;
             }
-            len += len_with_comma;
+            run_len += len_with_comma;
             run.push(name);
         }
         runs.push(run);
@@ -130,13 +130,13 @@ impl Disassembler {
     /// Returns the arguments before the file.
     fn arguments(self, names: &[&str]) -> Vec<String> {
         match self {
-            // Only sections with code.
+            // `-c` prints only sections with code.
             Self::Nvdisasm => vec!["-c".to_owned()],
             Self::Objdump => vec!["-d".to_owned(), format!("--disassemble-symbols={}", names.join(","))],
         }
     }
 
-    /// Returns the command line for people. Of many names it has the first ones, because the output repeats all.
+    /// Returns the command line for people. It has only the first of many names; the output after it has all of them.
     fn shown_command(self, program: &Path, names: &[&str]) -> String {
         let (shown, others) = names.split_at_checked(SHOWN_NAMES_MAX).unwrap_or((names, &[]));
         let mut words = vec![program.to_string_lossy().into_owned()];
@@ -172,7 +172,8 @@ impl Disassembler {
     }
 
     /// Returns the output of a disassembler for the kernels `names` of a code object. Where possible, the disassembler
-    /// reads the code object from a file without a name, which disappears even if both programs are killed.
+    /// reads the code object as its standard input, from a file without a name. Such a file disappears even if both
+    /// programs are killed.
     fn run_one(self, program: &Path, names: &[&str], code: &[u8]) -> anyhow::Result<Output> {
         let mut command = Command::new(program);
         command.args(self.arguments(names)).stdin(Stdio::null());
@@ -199,8 +200,8 @@ impl Disassembler {
         };
         let output = command.output().with_context(|| format!("cannot run '{}'", program.display()))?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("'{}' failed, with {}: {}", program.display(), output.status, said.trim());
+            let errors = String::from_utf8_lossy(&output.stderr);
+            bail!("'{}' failed, with {}: {}", program.display(), output.status, errors.trim());
         }
         let printed = String::from_utf8_lossy(&output.stdout);
         // llvm-objdump also succeeds if it finds none of the names. The line before the instructions of a kernel has
@@ -260,20 +261,20 @@ fn printed_version(program: &Path) -> Option<u32> {
     printed.split_once("version ")?.1.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Finds the programs with these names in the `PATH`. Also looks for the last name, which has no version, in the folder
-/// `below` of ROCm or CUDA: in the directory that the variable names, or in the usual one. Returns each program once,
-/// although directories and programs may be links.
-fn find_programs(names: &[String], (variable, usual): (&str, &str), below: &str) -> Vec<PathBuf> {
+/// Finds the programs with these names in the `PATH`. Also looks for the last name, which has no version, in a `folder`
+/// of ROCm or CUDA. Their directory is in an environment variable, or is the default. Returns each program once, even
+/// if directories and programs are links to others.
+fn find_programs(names: &[String], (variable, default): (&str, &str), folder: &str) -> Vec<PathBuf> {
     let directory = match env::var_os(variable) {
         Some(directory) if !directory.is_empty() => directory,
-        _ => usual.into(),
+        _ => default.into(),
     };
     let mut candidates = Vec::new();
     for name in names {
         candidates.extend(program::in_path(name));
     }
     if let Some(name) = names.last() {
-        candidates.extend(program::executable_in(&Path::new(&directory).join(below), name));
+        candidates.extend(program::executable_in(&Path::new(&directory).join(folder), name));
     }
     let mut known = HashSet::new();
     candidates.retain(|path| known.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone())));

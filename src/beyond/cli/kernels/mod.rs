@@ -114,14 +114,14 @@ pub(super) struct KernelsOptions {
     table: TableOptions,
 }
 
-/// What is listed, and of which files.
+/// The job, its files, and the kernels to list.
 struct Listing<'l> {
     job: ListKernels,
     paths: Vec<PathBuf>,
     wanted: WantedKernels<'l>,
 }
 
-/// What is known of the files that were read: the sums over their kernels, and what could not be read.
+/// The results of all files that were read: the sums over their kernels, and what could not be read.
 #[derive(Default)]
 struct FilesRead {
     sums: KernelSums,
@@ -147,28 +147,28 @@ impl Options for KernelsOptions {
             order,
         };
         let listing = Listing { job, paths, wanted };
-        let mut read = FilesRead::default();
+        let mut results = FilesRead::default();
         let written = to_stdout(|out| {
             let Some(order) = order else {
                 let (mut printer, mut written) = (Printer::begin(self, is_one_file, out)?, Ok(()));
-                self.read(files, &listing, &mut read, &mut |rows, contents| {
+                self.read(files, &listing, &mut results, &mut |rows, contents| {
                     if written.is_ok() {
                         written = printer.write(&rows, &contents);
                     }
                 });
                 written?;
-                return printer.end(&read);
+                return printer.end(&results);
             };
             let mut rows = Vec::new();
-            self.read(files, &listing, &mut read, &mut |more, _| order.add(&mut rows, more));
+            self.read(files, &listing, &mut results, &mut |more, _| order.add(&mut rows, more));
             order.keep_first(&mut rows);
             // Only now is it known which numbers the kernels record.
-            ensure_recorded(&read.sums, order.key)?;
+            ensure_recorded(&results.sums, order.key)?;
             let mut printer = Printer::begin(self, is_one_file, out)?;
             printer.write(&rows, &CodeBytes::new())?;
-            printer.end(&read)
+            printer.end(&results)
         });
-        let FilesRead { sums, mut problems, is_complete } = read;
+        let FilesRead { sums, mut problems, is_complete } = results;
         problems.extend(sums.conditions.failures().iter().map(Problem::from));
         let status = console.problems(&problems);
         written?;
@@ -178,17 +178,17 @@ impl Options for KernelsOptions {
 }
 
 impl KernelsOptions {
-    /// Reads the files, adds what is found to `read`, and passes the kernels of each file to `take`, with the bytes of
-    /// their code objects if they are disassembled.
+    /// Reads the files, and adds sums and problems to `results`. Passes the kernels of each file to `take`, with the
+    /// bytes of their code objects if they are disassembled.
     fn read(
         &self,
         files: Vec<Result<WorkFile>>,
         listing: &Listing<'_>,
-        read: &mut FilesRead,
+        results: &mut FilesRead,
         take: &mut dyn FnMut(Vec<NamedKernel>, CodeBytes),
     ) {
-        let FilesRead { sums, problems, is_complete } = read;
-        let in_turn = files::has_pipes(&files);
+        let FilesRead { sums, problems, is_complete } = results;
+        let in_turn = files::has_several_pipes(&files);
         files::for_each(
             files,
             in_turn,
@@ -204,7 +204,7 @@ impl KernelsOptions {
                 Err(error) => problems.push(error.into()),
             },
         );
-        // The error that nothing was judged may be added now, and all files were read nevertheless.
+        // The next call may add the error that nothing was judged, although all files were read.
         *is_complete = problems.is_empty();
         self.add_error_if_not_judged(listing, sums, problems);
     }
@@ -255,7 +255,7 @@ impl KernelsOptions {
         judgement.add_error_if_not_judged(judged, error, problems);
     }
 
-    /// Returns the name that selects kernels, as typed.
+    /// Returns the name that selects kernels, as typed: the value of `--name` or `--disassemble`.
     fn name(&self) -> Option<&String> {
         self.name.as_ref().or(self.disassemble.as_ref())
     }
@@ -269,7 +269,7 @@ fn ensure_recorded(KernelSums { sort_keys, .. }: &KernelSums, key: SortKey) -> a
     bail!("no kernel records the column '{}'; --sort takes {}", key.name(), sort_keys.names().join(", "))
 }
 
-/// Prints the kernels of each file, and what all of them show together.
+/// Prints the kernels of each file, and the sums over all files.
 enum Printer<'o> {
     Json(Document<'o>),
     Tables(KernelTables<'o>),
@@ -285,7 +285,7 @@ impl<'o> Printer<'o> {
             let text = Text { style: options.table.style(), out };
             let mut tables = KernelTables::new(options.sort, is_one_file, options.uri, text);
             if !options.fail_on.is_empty() {
-                tables.none = "no kernel meets a condition of --fail-on";
+                tables.text_without_rows = "no kernel meets a condition of --fail-on";
             }
             return Ok(Self::Tables(tables));
         }
@@ -301,14 +301,15 @@ impl<'o> Printer<'o> {
         }
     }
 
+    /// Prints the sums of all files, or ends the document.
     fn end(self, FilesRead { sums, problems, .. }: &FilesRead) -> anyhow::Result<()> {
         let report = sums.report();
         match self {
             Self::Json(document) => document.end(&report, problems),
             Self::Tables(mut tables) => {
-                // Conditions that judged nothing say nothing about kernels.
+                // Without any kernels, it would mislead to say that none of them meets a condition.
                 if sums.conditions.judged() == Judged::Nothing {
-                    tables.none = "no kernels found";
+                    tables.text_without_rows = "no kernels found";
                 }
                 Ok(tables.end(&report)?)
             }

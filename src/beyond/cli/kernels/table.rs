@@ -25,29 +25,29 @@ pub(crate) enum PlaceColumn {
     Uri,
 }
 
-/// The tables of kernels. Without a sort key, each place has a table with a heading. With it, all rows come at once and
-/// have one table, with a column of places unless all are in one section of the only file. A column may have the URIs
-/// of the code objects instead.
+/// The tables of kernels. Without a sort key, each place has a table with a heading. With a sort key, all rows come at
+/// once and have one table, with a column of places unless all are in one section of the only file. With `has_uris`, a
+/// column has the URIs of the code objects instead.
 pub(super) struct KernelTables<'o> {
     key: Option<SortKey>,
     is_one_file: bool,
     has_uris: bool,
     text: Text<'o>,
-    /// Whether there were no rows yet.
-    is_silent: bool,
-    /// The line for no rows at all.
-    pub(super) none: &'static str,
+    /// Whether no rows have been written yet.
+    is_empty: bool,
+    /// The line that is written if there are no rows at all.
+    pub(super) text_without_rows: &'static str,
 }
 
 impl<'o> KernelTables<'o> {
     pub(super) fn new(key: Option<SortKey>, is_one_file: bool, has_uris: bool, text: Text<'o>) -> Self {
-        Self { key, is_one_file, has_uris, text, is_silent: true, none: "no kernels found" }
+        Self { key, is_one_file, has_uris, text, is_empty: true, text_without_rows: "no kernels found" }
     }
 
     /// Writes the rows of a file, or all rows if they are sorted.
     pub(super) fn write(&mut self, rows: &[NamedKernel]) -> io::Result<()> {
         let Self { key, text, .. } = self;
-        self.is_silent &= rows.is_empty();
+        self.is_empty &= rows.is_empty();
         // Without sorting, the heading of each table names the place.
         let place_column = if self.has_uris {
             PlaceColumn::Uri
@@ -65,11 +65,12 @@ impl<'o> KernelTables<'o> {
         text.out.flush()
     }
 
-    /// Writes what the tables do not list: code objects of other kinds, and what the conditions did not judge.
+    /// Writes the end of the report: code objects of kinds that the tables do not list, and kernels that a condition
+    /// did not judge.
     pub(super) fn end(mut self, KernelsReport { others, not_judged, .. }: &KernelsReport) -> io::Result<()> {
         let text = &mut self.text;
-        if self.is_silent {
-            text.write_line(self.none)?;
+        if self.is_empty {
+            text.write_line(self.text_without_rows)?;
         }
         if !others.is_empty() {
             let kinds = others.iter().map(|OtherCode { image_kind, code_objects, .. }| (*image_kind, *code_objects));
@@ -107,7 +108,7 @@ const SPILLS: [&str; 3] = ["VSPILL", "SSPILL", "SCRATCH"];
 /// The columns whose numbers are not better if they are smaller.
 const NEUTRAL: [&str; 2] = ["KERNARG", "GROUP"];
 
-/// A kernel of a table: as it was before, if two files are compared, and as it is.
+/// A row of a table: a kernel or, if two files are compared, the old and the new kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct ListedKernel<'r> {
     pub(crate) gpu: &'r str,
@@ -136,8 +137,8 @@ impl<'r> ListedKernel<'r> {
         }
     }
 
-    /// Returns the text of a number in the colour of what it says: spills and scratch memory cost time, and so do numbers
-    /// that grew.
+    /// Returns the cell with a number. Numbers that grew, spills and scratch memory have the colour of caution, because
+    /// they cost time. Numbers that became smaller have the colour of an improvement.
     fn cell(&self, column: &KernelColumn) -> Cell {
         let [old, new] = [self.old, self.new].map(|kernel| kernel.and_then(|kernel| (column.number)(kernel)));
         let text = self.text(column);
@@ -166,8 +167,8 @@ impl<'r> ListedKernel<'r> {
         }
     }
 
-    /// Returns whether a column is in the table because of this row: its numbers differ or, if no files are compared,
-    /// it has a number.
+    /// Returns whether a column is in the table because of this row: the numbers of the old and the new kernel differ,
+    /// or only one of these kernels exists and has a number.
     fn differs_in(&self, column: &KernelColumn) -> bool {
         column.number_of(self.old) != column.number_of(self.new)
     }
@@ -252,10 +253,11 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
     text.write_table(Table { indent, columns }, rows)
 }
 
-/// Returns the column with the numbers of `column`. A narrow terminal leaves it out, unless the rows are sorted by it.
+/// Returns the column of a table for a number of kernels. A narrow terminal leaves it out, unless the rows are sorted
+/// by this number.
 fn number_column<'c, 'r: 'c>(column: &'static KernelColumn, sort_key: Option<SortKey>) -> Column<'c, ListedKernel<'r>> {
     let when_narrow = match sort_key {
-        Some(key) if key.is_column(column) => WhenNarrow::Stays,
+        Some(key) if key.sorts_by(column) => WhenNarrow::Stays,
         _ => WhenNarrow::LeftOut(0),
     };
     let numbers = Column::number(column.title, |row: &ListedKernel<'r>| row.cell(column));

@@ -26,7 +26,7 @@ pub(super) struct Look {
     pub(super) is_jit: bool,
 }
 
-/// The GPUs of a generation, which look alike. Code that is compiled when a program starts is apart from machine code.
+/// The GPUs of a generation, which look alike. Code that is compiled when a program starts forms separate generations.
 #[derive(Debug)]
 pub(super) struct Generation {
     vendor: GpuVendor,
@@ -60,9 +60,9 @@ pub(super) fn generations(gpus: &SizesByGpu) -> Vec<Generation> {
     targets.sort_by_cached_key(|target| (target.vendor, generation(target.name)));
     let mut families: HashMap<GpuVendor, Vec<String>> = HashMap::new();
     for Target { vendor, family, .. } in &targets {
-        let known = families.entry(*vendor).or_default();
-        if known.last() != Some(family) {
-            known.push(family.clone());
+        let families_of_vendor = families.entry(*vendor).or_default();
+        if families_of_vendor.last() != Some(family) {
+            families_of_vendor.push(family.clone());
         }
     }
     targets.sort_by_key(|target| (target.vendor, target.is_jit));
@@ -80,11 +80,15 @@ pub(super) fn generations(gpus: &SizesByGpu) -> Vec<Generation> {
 
 /// Returns the look of each GPU.
 pub(super) fn looks(generations: &[Generation]) -> HashMap<&str, Look> {
-    let each = generations.iter().flat_map(|all| all.targets.iter().map(|target| (target.as_str(), all.look)));
-    each.collect()
+    let mut looks = HashMap::new();
+    for Generation { targets, look, .. } in generations {
+        looks.extend(targets.iter().map(|target| (target.as_str(), *look)));
+    }
+    looks
 }
 
-/// Returns the name of a target with its products, or with a description of code that is compiled when a program starts.
+/// Returns the name of a target with its products, or with a description of code that is compiled when a program
+/// starts.
 pub(super) fn with_products(target: &str) -> String {
     const ROOM: usize = 60;
     match some_products_of(&[target], ROOM, "…").as_str() {
@@ -96,7 +100,7 @@ pub(super) fn with_products(target: &str) -> String {
 /// The name of the target of host code.
 const HOST: &str = "host";
 
-/// The target of some code, with all that its look depends on.
+/// The target of some code, with everything that the look of the code depends on.
 struct Target<'g> {
     name: &'g str,
     vendor: GpuVendor,
@@ -121,7 +125,8 @@ impl<'g> Target<'g> {
         (self.vendor, self.is_jit, &self.family) == (other.vendor, other.is_jit, &other.family)
     }
 
-    /// Returns the colour in a picture with these families of the same vendor: the newest one has the last shade.
+    /// Returns the colour in a picture with these families of the same vendor, old ones first. The newest one has the
+    /// last shade.
     fn color(&self, families: &[String]) -> &'static str {
         let shades = match self.vendor {
             GpuVendor::Amd => AMD,
@@ -129,10 +134,10 @@ impl<'g> Target<'g> {
             GpuVendor::Intel => INTEL,
             GpuVendor::Of(_) | GpuVendor::Other => OTHER,
         };
-        let older = families.iter().position(|family| *family == self.family).unwrap_or_default();
+        let older_families = families.iter().position(|family| *family == self.family).unwrap_or_default();
         let last = shades.len() - 1;
         // The steps are equal, and a single family has the last shade.
-        let step = (older * last).checked_div(families.len().saturating_sub(1)).unwrap_or(last);
+        let step = (older_families * last).checked_div(families.len().saturating_sub(1)).unwrap_or(last);
         if self.name == HOST { GREY } else { shades.get(step).copied().unwrap_or(GREY) }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct PicturedLibraries {
     /// The parts that the names leave out, if there is only one package, or none.
     common: CommonParts,
     /// The files, with the number of their bundles that serve each GPU, if there are several.
-    pub(super) files: Option<ServedFiles>,
+    pub(super) served_files: Option<ServedFiles>,
 }
 
 /// The name of a library in two parts.
@@ -34,42 +34,46 @@ pub(crate) struct LibraryName {
 }
 
 impl PicturedLibraries {
+    /// Names the libraries, and merges all but the largest into one entry.
     pub(crate) fn new(mut all: Libraries) -> Self {
         let mut by_package: BTreeMap<Option<&str>, Vec<&Library>> = BTreeMap::new();
         for library in all.kept() {
             by_package.entry(library.package()).or_default().push(library);
         }
         let packages: Vec<&str> = by_package.keys().filter_map(|package| *package).collect();
-        let mut files = short_names(&packages, NameOfWheel::Short);
+        let mut file_names = short_names(&packages, NameOfWheel::Short);
         let is_single = by_package.len() <= 1;
         if is_single {
-            files.fill(String::new());
+            file_names.fill(String::new());
         }
-        let mut files_by_package: HashMap<Option<&str>, String> = HashMap::new();
-        files_by_package.extend(packages.into_iter().map(Some).zip(files));
+        let mut names_by_package: HashMap<Option<&str>, String> = HashMap::new();
+        names_by_package.extend(packages.into_iter().map(Some).zip(file_names));
         let (mut names, mut common) = (HashMap::new(), CommonParts::default());
         for (package, libraries) in by_package {
             let (labels, left_out) = labels(&libraries);
             if is_single {
                 common = left_out;
             }
-            let file = files_by_package.get(&package).cloned().unwrap_or_default();
+            let file = names_by_package.get(&package).cloned().unwrap_or_default();
             for (library, label) in libraries.into_iter().zip(labels) {
                 names.insert(library.name.clone(), LibraryName { file: file.clone(), library: label });
             }
         }
-        let files = ServedFiles::new(&all);
+        // The numbers of bundles count for all libraries, so they are computed before small ones are merged.
+        let served_files = ServedFiles::new(&all);
         all.keep_largest(SHOWN_MAX);
-        Self { all, names, common, files }
+        Self { all, names, common, served_files }
     }
 
-    /// Returns the name of a library. The sum of the libraries that are not shown has the text that says so.
+    /// Returns the name of a library. The entry for all libraries that are not shown has its text as the name.
     pub(super) fn name_of(&self, library: &Library) -> LibraryName {
-        let sum = || LibraryName { library: library.name.clone(), ..LibraryName::default() };
-        self.names.get(&library.name).cloned().unwrap_or_else(sum)
+        match self.names.get(&library.name) {
+            Some(name) => name.clone(),
+            None => LibraryName { library: library.name.clone(), ..LibraryName::default() },
+        }
     }
 
-    /// Returns the names by the paths of the libraries' files and the members in these.
+    /// Returns the names of libraries, by the path of the file and the member that is the library.
     pub(crate) fn by_path(&self) -> HashMap<(String, Option<String>), LibraryName> {
         let mut names = HashMap::new();
         for library in self.all.kept() {
@@ -81,8 +85,8 @@ impl PicturedLibraries {
         names
     }
 
-    /// Returns the libraries of each package with their names, and last the sum of the libraries that are not shown, if
-    /// there are any. A package comes where its largest library does.
+    /// Returns the libraries of each package with their names, and last the entry for all libraries that are not shown,
+    /// if there are any. Packages are in the order of their largest libraries.
     pub(super) fn by_file(&self) -> Vec<(String, Vec<(&Library, String)>)> {
         let mut files: Vec<(String, Vec<(&Library, String)>)> = Vec::new();
         for library in self.all.iter() {
@@ -95,8 +99,8 @@ impl PicturedLibraries {
         files
     }
 
-    /// Returns the pattern of the libraries' names in the only package, with `*` for the part that is shown, or `None` if
-    /// names are shown whole.
+    /// Returns the pattern of the libraries' names in the only package, with `*` for the part that is shown, or `None`
+    /// if names are shown whole.
     pub(crate) fn pattern(&self) -> Option<String> {
         let pattern = self.common.pattern();
         let in_package = pattern.split_once('(').map_or(pattern.as_str(), |(_, member)| member.trim_end_matches(')'));
@@ -130,8 +134,8 @@ impl PicturedLibraries {
     }
 }
 
-/// Returns what tells libraries of a package, or those that are files themselves, apart: their names without the parts
-/// that all have in common, and these parts.
+/// Returns a label for each of some libraries, which are in the same package or are files themselves: its name without
+/// the parts that all names have in common. Also returns these parts.
 fn labels(libraries: &[&Library]) -> (Vec<String>, CommonParts) {
     let common = CommonParts::of(libraries.iter().map(|library| library.name.as_str()));
     let mut labels: Vec<String> =
@@ -150,7 +154,7 @@ fn drop_extensions(labels: &mut [String]) {
     }
 }
 
-/// Returns a label without `.so`. A file of this name alone keeps it.
+/// Returns a label without `.so`, unless nothing else would be left.
 fn without_extension(label: &str) -> String {
     match label.strip_suffix(".so") {
         Some("") | None => label.to_owned(),

@@ -35,10 +35,10 @@ pub(super) struct MatrixColumn {
     pub(super) served: Vec<ServedBundles>,
 }
 
-/// The tables that matrices show, or `None` for libraries if no bundle has code for a GPU, or if there are too many
-/// bundles to compare.
+/// The data of the matrices.
 pub(crate) struct Served<'p> {
     libraries: &'p PicturedLibraries,
+    /// The table of libraries, or `None` if no bundle has code for a GPU, or if there are too many bundles to compare.
     table: Option<ServedTable<'p>>,
 }
 
@@ -57,7 +57,7 @@ impl<'p> Served<'p> {
             count(table.complete_gpus, "GPU is", "GPUs are")
         );
         let mut matrices = Vec::new();
-        if let Some(served) = &self.libraries.files {
+        if let Some(served) = &self.libraries.served_files {
             let mut columns = Vec::new();
             for file in &served.files {
                 let name = LibraryName { library: file.name.clone(), ..LibraryName::default() };
@@ -81,17 +81,18 @@ impl<'p> Served<'p> {
 }
 
 impl Matrix<'_> {
-    /// Leaves out columns and GPUs if there are too many, and says so.
+    /// Leaves out columns and GPUs if there are too many, and adds their number to the facts. `more_gpus` is the number
+    /// of GPUs that the table has left out already.
     fn limit(&mut self, mut more_gpus: usize) {
-        let more = self.columns.len().saturating_sub(DRAWN_COLUMNS_MAX);
-        if more > 0 {
-            // Columns with gaps are shown first, and the order of names stays.
+        let more_columns = self.columns.len().saturating_sub(DRAWN_COLUMNS_MAX);
+        if more_columns > 0 {
+            // Complete columns are left out first. The others stay in the order of their names.
             let mut shown: Vec<usize> = (0..self.columns.len()).collect();
             shown.sort_by_key(|index| self.columns.get(*index).is_some_and(MatrixColumn::is_complete));
             shown.truncate(DRAWN_COLUMNS_MAX);
             let mut indices = 0..;
             self.columns.retain(|_| indices.next().is_some_and(|index| shown.contains(&index)));
-            let _ = write!(self.facts, "; {} not shown", count(more, "more column is", "more columns are"));
+            let _ = write!(self.facts, "; {} not shown", count(more_columns, "more column is", "more columns are"));
         }
         let (shown, others) = self.groups.split_at(self.groups.len().min(DRAWN_GPUS_MAX));
         self.groups = shown;

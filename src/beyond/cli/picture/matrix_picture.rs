@@ -7,7 +7,7 @@ use crate::beyond::inventory::ServedBundles;
 
 use super::matrix::{Matrix, MatrixColumn};
 use super::served::{GpuGroup, word_of};
-use super::{CHARACTER, Canvas, Rect, escaped, fits, scaled, shortened, to_u64};
+use super::{CHARACTER_WIDTH, Canvas, Rect, escaped, fits, scaled, shortened, to_u64};
 use crate::beyond::base::text::natural_order;
 
 /// The mark of a range of GPUs.
@@ -35,8 +35,8 @@ const HORIZONTAL_MAX: usize = 8;
 /// have at most this many characters.
 const ALL_HORIZONTAL_MAX: usize = 100;
 
-/// The colours of a GPU that all bundles serve, of one for which code is compiled, and of a gap, each with the colour of
-/// the text on it. `page.css` has the same colours.
+/// The colours of cells for GPUs that all bundles serve, for GPUs for which code is compiled, and for gaps, each with
+/// the colour of the text on it. `page.css` has the same colours.
 const COMPLETE: (&str, &str) = ("#0072b2", "#fff");
 const JIT: (&str, &str) = ("#8cc4ec", "#000");
 const GAP: (&str, &str) = ("#d1242f", "#fff");
@@ -59,17 +59,16 @@ enum Service {
 impl Service {
     const ALL: [Self; 5] = [Self::Complete, Self::Jit, Self::Gap, Self::Older, Self::OtherVendor];
 
-    /// Judges how well the library in a column serves a GPU. `labels` are the names of all libraries, and `served`
-    /// their numbers for the GPU: the library is [`Older`](Self::Older) only if another column is a newer version of
-    /// it.
+    /// Judges how well the library in a column serves a GPU. `labels` are the names of all columns, and `served` their
+    /// numbers for the GPU. The other columns may be newer versions of the library, see [`Older`](Self::Older).
     fn new(column: usize, labels: &[&str], served: &[ServedBundles]) -> Self {
-        let Some(own) = served.get(column) else { return Self::OtherVendor };
+        let Some(numbers) = served.get(column) else { return Self::OtherVendor };
         // Bundles count only if they have code for GPUs of the same vendor.
-        if own.bundles == 0 {
+        if numbers.bundles == 0 {
             Self::OtherVendor
-        } else if own.is_complete() {
-            if own.jit > 0 { Self::Jit } else { Self::Complete }
-        } else if own.serving == 0 && is_before_first_version(column, labels, served) {
+        } else if numbers.is_complete() {
+            if numbers.jit > 0 { Self::Jit } else { Self::Complete }
+        } else if numbers.serving == 0 && is_before_first_version(column, labels, served) {
             Self::Older
         } else {
             Self::Gap
@@ -102,13 +101,14 @@ impl Service {
 /// Returns whether newer versions of a library serve a GPU, but no older version does. Versions of a library are
 /// libraries whose labels differ only in numbers, such as `rocm64` and `rocm70`.
 fn is_before_first_version(column: usize, labels: &[&str], served: &[ServedBundles]) -> bool {
-    let Some(own) = labels.get(column) else { return false };
+    let Some(label) = labels.get(column) else { return false };
     let mut has_newer = false;
-    for (label, served) in labels.iter().zip(served) {
-        if served.serving == 0 || without_numbers(label) != without_numbers(own) {
+    for (other, served) in labels.iter().zip(served) {
+        let is_version = without_numbers(other) == without_numbers(label);
+        if !is_version || served.serving == 0 {
             continue;
         }
-        if natural_order(label, own).is_lt() {
+        if natural_order(other, label).is_lt() {
             return false;
         }
         has_newer = true;
@@ -137,14 +137,14 @@ struct Cell {
 }
 
 impl Cell {
-    /// Returns the text of a hint.
+    /// Returns the text that is shown while a mouse points at the cell.
     fn hint(self) -> String {
         if self.service == Service::OtherVendor { self.service.meaning().to_owned() } else { self.served.to_string() }
     }
 }
 
 impl Matrix<'_> {
-    /// Returns the groups of GPUs, each with a cell for each column, which says how well it serves the GPUs.
+    /// Returns the groups of GPUs, each with a cell for each column. The cell says how well the column serves the GPUs.
     fn judged_rows(&self) -> Vec<(&GpuGroup, Vec<Cell>)> {
         let labels: Vec<&str> = self.columns.iter().map(|column| column.name.library.as_str()).collect();
         let mut rows = Vec::new();
@@ -186,19 +186,19 @@ impl Matrix<'_> {
         let names: Vec<&str> = self.columns.iter().map(|column| column.name.library.as_str()).collect();
         let is_horizontal = names.iter().all(|name| fits(name, self.cell_width(width)));
         let longest = names.iter().map(|name| to_u64(name.chars().count())).max().unwrap_or(0);
-        let head = if is_horizontal { ROW } else { (longest * CHARACTER).min(HEAD) };
+        let head_height = if is_horizontal { ROW } else { (longest * CHARACTER_WIDTH).min(HEAD) };
         // Slanted names reach this far to the right of the middle of their columns: the cosine of 55 degrees is below
-        // 3/5. The products are there too, further down; only a wide matrix needs narrower columns.
-        let reach = if is_horizontal { 0 } else { head * 3 / 5 };
+        // 3/5. They reach above the column of products. Only if that is narrower do the cells become narrower.
+        let reach = if is_horizontal { 0 } else { head_height * 3 / 5 };
         let cell_width = self.cell_width(width.min(canvas.inner_width.saturating_sub(reach)));
         self.draw_files(canvas, cell_width);
-        let area = canvas.reserve(head);
+        let area = canvas.reserve(head_height);
         for (index, name) in (0..).zip(names) {
-            let (x, y) = (area.x + NAME + index * cell_width + cell_width / 2, area.y + head - 8);
+            let (x, y) = (area.x + NAME + index * cell_width + cell_width / 2, area.y + head_height - 8);
             let (attributes, room) = if is_horizontal {
                 (r#"class="faint" font-size="12" text-anchor="middle""#.to_owned(), cell_width)
             } else {
-                (format!(r#"class="faint" font-size="12" transform="rotate(-55 {x} {y})""#), head)
+                (format!(r#"class="faint" font-size="12" transform="rotate(-55 {x} {y})""#), head_height)
             };
             canvas.draw_text(x, y, &attributes, &shortened(name, room));
         }
@@ -234,7 +234,7 @@ impl Matrix<'_> {
         let used = NAME + to_u64(cells.len()) * cell_width + 8;
         let room = width.saturating_sub(used);
         if room + 8 >= PRODUCTS {
-            let products = group.products(usize::try_from(room / (CHARACTER - 1)).unwrap_or(0));
+            let products = group.products(usize::try_from(room / (CHARACTER_WIDTH - 1)).unwrap_or(0));
             canvas.draw_text(x + used, y + 16, r#"class="faint" font-size="12""#, &products);
         }
     }
@@ -332,13 +332,13 @@ fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
     draw_background(canvas, rect, cell.service, hint);
     if cell.service == Service::Gap && served.serving > 0 {
         let serving = scaled(to_u64(served.serving), to_u64(served.bundles), rect.width);
-        // A thin line at the bottom, so that the numbers are on one colour.
-        let done = Rect { y: rect.y + rect.height - 4, height: 4, width: serving, ..rect };
-        canvas.draw_rect(done, &format!(r#"fill="{}""#, COMPLETE.0), "");
+        // The line is thin and at the bottom, so that the background of the text has one colour.
+        let line = Rect { y: rect.y + rect.height - 4, height: 4, width: serving, ..rect };
+        canvas.draw_rect(line, &format!(r#"fill="{}""#, COMPLETE.0), "");
     }
     let word = word_of(served);
-    // The text has a smaller font than the labels that `CHARACTER` is for.
-    if to_u64(word.chars().count()) * (CHARACTER - 1) <= rect.width {
+    // The text has a smaller font than the labels that `CHARACTER_WIDTH` is for.
+    if to_u64(word.chars().count()) * (CHARACTER_WIDTH - 1) <= rect.width {
         let (x, y) = (rect.x + rect.width / 2, rect.y + rect.height / 2 + 4);
         let color = match cell.service {
             Service::Complete => format!("style=\"fill: {}\"", COMPLETE.1),

@@ -45,8 +45,8 @@ pub(super) fn picture(libraries: Libraries) -> String {
 }
 
 /// Fails if the output that `option` names would overwrite an input, or a kpack archive, which an input may refer to.
-/// An earlier page or picture may be overwritten, even if it is among the inputs, as a file in an input directory. Fails
-/// too if the output is in a directory that does not exist, by its name.
+/// An earlier page or picture may be overwritten, even if it is among the inputs, as a file in an input directory.
+/// Fails too if the directory of the output does not exist.
 pub(super) fn ensure_apart<P: AsRef<Path>>(
     (option, output): (&str, Option<&Path>),
     mut inputs: impl Iterator<Item = P>,
@@ -100,7 +100,7 @@ const TOP_MARGIN: u64 = 24;
 const TREEMAP_HEIGHT: u64 = 480;
 
 /// An upper bound on the average width of a character of a label, in pixels.
-const CHARACTER: u64 = 8;
+const CHARACTER_WIDTH: u64 = 8;
 
 /// Styles for light pages and paper, and for dark screens. Parts are outlined, since some fill colours are close to the
 /// background.
@@ -196,19 +196,20 @@ impl Canvas {
 
     /// Hatches a rectangle: the sign of code that is compiled when a program starts.
     fn draw_hatching(&mut self, Rect { x, y, width, height }: Rect) {
-        let id = self.hatching();
+        let id = self.hatching_id();
         let _ =
             writeln!(self.out, r#"<path class="hatching" fill="url(#{id})" d="M{x} {y}h{width}v{height}h-{width}z"/>"#);
     }
 
-    /// The name of the pattern. A page has several pictures, of different widths, and shows only one of them.
-    fn hatching(&self) -> String {
+    /// Returns the ID of the pattern for hatching. It has the width of the picture, because a page has several pictures
+    /// of different widths, and IDs must differ.
+    fn hatching_id(&self) -> String {
         format!("jit-{}", self.inner_width)
     }
 
     /// Returns the elements of the picture, with the pattern that they use.
     fn elements(&self) -> String {
-        let id = self.hatching();
+        let id = self.hatching_id();
         format!(
             "<defs><pattern id=\"{id}\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" \
              patternTransform=\"rotate(45)\"><path d=\"M0 0h3v7h-3z\" fill=\"#fff\" fill-opacity=\".6\"/>\
@@ -253,18 +254,18 @@ pub(super) fn escaped(text: &str) -> String {
 /// Returns the length of a bar for `size`, in pixels, if the bar for `whole` has the length `width`. It is 0 if
 /// `whole` is 0.
 fn scaled(size: u64, whole: u64, width: u64) -> u64 {
-    let x = (u128::from(size) * u128::from(width)).checked_div(whole.into()).unwrap_or(0);
-    u64::try_from(x).unwrap_or(0)
+    let length = (u128::from(size) * u128::from(width)).checked_div(whole.into()).unwrap_or(0);
+    u64::try_from(length).unwrap_or(0)
 }
 
 /// Returns whether a text fits into a width in pixels.
 fn fits(text: &str, width: u64) -> bool {
-    to_u64(text.chars().count()).saturating_mul(CHARACTER) <= width
+    to_u64(text.chars().count()).saturating_mul(CHARACTER_WIDTH) <= width
 }
 
 /// Shortens a text to a width in pixels by leaving out its middle.
 fn shortened(text: &str, width: u64) -> String {
-    let (characters, room) = (text.chars().count(), usize::try_from(width / CHARACTER).unwrap_or(0));
+    let (characters, room) = (text.chars().count(), usize::try_from(width / CHARACTER_WIDTH).unwrap_or(0));
     if characters <= room {
         return text.to_owned();
     }
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn long_names_lose_their_middle() {
         assert_eq!(shortened("short.so", 640), "short.so");
-        let long = shortened(&format!("{}{}", "a".repeat(60), "b".repeat(60)), 81 * CHARACTER);
+        let long = shortened(&format!("{}{}", "a".repeat(60), "b".repeat(60)), 81 * CHARACTER_WIDTH);
         assert_eq!(long, format!("{}…{}", "a".repeat(40), "b".repeat(40)));
         assert_eq!(shortened("abc", 0), "…");
     }

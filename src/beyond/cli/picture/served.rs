@@ -55,12 +55,12 @@ pub(crate) enum LeftOut {
 }
 
 impl LeftOut {
-    /// Returns the reason why a library has no numbers in the table. `is_without_gpus`: no library at all has a
-    /// bundle with code for a GPU.
-    fn of(library: &Library, is_without_gpus: bool) -> Self {
+    /// Returns the reason why a library has no numbers in the table. If the table `has_no_gpus`, no bundle of any
+    /// library has code for a GPU.
+    fn of(library: &Library, has_no_gpus: bool) -> Self {
         if !library.has_bundles() {
             if library.has_unsearched_archives { Self::NotSearched } else { Self::WithoutBundle }
-        } else if !is_without_gpus {
+        } else if !has_no_gpus {
             // The library has bundles, and there are GPUs, so only the limit of comparisons can be the reason.
             Self::TooManyToCompare
         } else if library.lacks_archives {
@@ -93,10 +93,10 @@ impl GpuGroup {
         some_products_of(&names, room, "…")
     }
 
-    /// Returns the names of the GPUs in short, such as `gfx1100…1103`. `mark` is the mark of a range.
-    pub(crate) fn label(&self, mark: &str) -> String {
+    /// Returns the names of the GPUs in short, such as `gfx1100…1103`. `range_mark` is written in a range.
+    pub(crate) fn label(&self, range_mark: &str) -> String {
         let names: Vec<&str> = self.gpus.iter().map(Device::name).collect();
-        label_of_family(&names, mark)
+        label_of_family(&names, range_mark)
     }
 
     /// Returns the names of the GPUs in full.
@@ -140,19 +140,20 @@ pub(crate) struct ServedFile {
 impl ServedFiles {
     /// Returns the files, or `None` unless there are several, and a package among them.
     pub(crate) fn new(libraries: &Libraries) -> Option<Self> {
-        // Mostly there is one file. Then nothing is compared.
+        // With a single file, which is the usual case, nothing has to be compared.
         let packages: BTreeSet<&str> = libraries.iter().filter_map(Library::package).collect();
-        let others = libraries.iter().filter(|library| library.package().is_none()).count();
-        if packages.is_empty() || packages.len() + others < 2 {
+        let single_libraries = libraries.iter().filter(|library| library.package().is_none()).count();
+        if packages.is_empty() || packages.len() + single_libraries < 2 {
             return None;
         }
         let table = ServedTable::new(libraries)?;
         let gpus = table.gpus();
-        let mut rows: Vec<(&Library, Vec<ServedBundles>)> = Vec::new();
+        // A row for each file: its first library, and the sums over all its libraries.
+        let mut rows: Vec<Row<'_>> = Vec::new();
         for library in &table.libraries {
             let (package, numbers) = (library.library.package(), table.numbers(library));
             match rows.iter_mut().find(|(known, _)| package.is_some() && known.package() == package) {
-                Some((_, all)) => all.iter_mut().zip(numbers).for_each(|(all, more)| all.add(more, 1)),
+                Some((_, sums)) => sums.iter_mut().zip(numbers).for_each(|(sum, more)| sum.add(more, 1)),
                 None => rows.push((library.library, numbers)),
             }
         }
@@ -178,20 +179,20 @@ impl<'l> ServedTable<'l> {
         let served = by_generation(libraries.coverage())?;
         let complete_gpus = served.iter().filter(|(_, served)| served.is_complete()).count();
         let mut gpus: Vec<Device> = served.into_iter().map(|(gpu, _)| gpu).collect();
-        // Code that is compiled when the program starts comes after the GPUs of its vendor.
+        // PTX and SPIR-V, which are compiled when the program starts, come after the GPUs of their vendor.
         gpus.sort_by_key(|gpu| (gpu.vendor(), gpu.is_by_code()));
         let other_gpus = gpus.split_off(gpus.len().min(COMPARED_GPUS_MAX)).len();
         let mut rows: Vec<Row<'_>> = Vec::new();
         let mut left_out: BTreeMap<LeftOut, Vec<&Library>> = BTreeMap::new();
-        let is_without_gpus = gpus.is_empty();
+        let has_no_gpus = gpus.is_empty();
         for library in libraries.by_name() {
             let served = library.served(&gpus).map(|served| {
-                let beside_names = gpus.iter().zip(served).map(|(gpu, served)| served.beside_name(gpu));
+                let beside_names = gpus.iter().zip(served).map(|(gpu, served)| served.without_implied_jit(gpu));
                 beside_names.collect::<Vec<_>>()
             });
             match served {
-                Some(served) if !is_without_gpus => rows.push((library, served)),
-                _ => left_out.entry(LeftOut::of(library, is_without_gpus)).or_default().push(library),
+                Some(served) if !has_no_gpus => rows.push((library, served)),
+                _ => left_out.entry(LeftOut::of(library, has_no_gpus)).or_default().push(library),
             }
         }
         let mut table = Self::of_rows(&gpus, rows);

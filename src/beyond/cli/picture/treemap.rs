@@ -12,8 +12,8 @@ use crate::beyond::cli::print::units::{bytes, count, first, percent};
 use crate::beyond::inventory::{Library, SizesByGpu};
 use crate::beyond::scan::Sizes;
 
-/// The height of the name at the top of a rectangle.
-const NAME: u64 = 18;
+/// The height of the name at the top of a rectangle, in pixels.
+const NAME_HEIGHT: u64 = 18;
 
 /// The smallest height of a rectangle with a name. In a smaller one, too little would be left for the parts.
 const NAMED_MIN: u64 = 44;
@@ -47,7 +47,8 @@ const HATCHED: &str = "JIT: compiled when the program starts";
 type Looks<'p> = HashMap<&'p str, Look>;
 
 impl Canvas {
-    /// Draws the map: a rectangle for each file, and in it one for each library. Areas are in proportion to stored sizes.
+    /// Draws the map: a rectangle for each file, and in it one for each library. Areas are in proportion to stored
+    /// sizes.
     pub(crate) fn draw_treemap(&mut self, libraries: &PicturedLibraries, height: u64) {
         let generations = generations(&libraries.all.gpus());
         let (looks, whole) = (looks(&generations), libraries.stored());
@@ -58,21 +59,21 @@ impl Canvas {
             files.push(((name, libraries), stored));
         }
         let no_place = "";
-        let (parts, rest) = layout(area, files);
-        self.draw_small(rest, ("file", "files"), no_place);
+        let (parts, small) = layout(area, files);
+        self.draw_small(small, ("file", "files"), no_place);
         for ((name, libraries), rect) in parts {
-            // Libraries that are files themselves, and the libraries of the only package, have no such name.
+            // The name is empty for libraries that are files themselves, and for the only package.
             let inner = if name.is_empty() { rect } else { self.draw_name(rect, &name) };
-            let is_one = libraries.len() == 1;
+            let is_only_library = libraries.len() == 1;
             let sized = libraries.into_iter().map(|named| {
                 let stored = named.0.sizes().stored;
                 (named, stored)
             });
-            let (parts, rest) = layout(inner, sized.collect());
-            self.draw_small(rest, ("library", "libraries"), &name);
+            let (parts, small) = layout(inner, sized.collect());
+            self.draw_small(small, ("library", "libraries"), &name);
             for ((library, label), rect) in parts {
-                // The name of the only library is left out: there is nothing to tell it from.
-                let inner = if is_one { rect } else { self.draw_name(rect, &label) };
+                // The only library needs no name, because there is no other one.
+                let inner = if is_only_library { rect } else { self.draw_name(rect, &label) };
                 self.draw_sections(library, inner, &looks, whole);
             }
         }
@@ -82,11 +83,11 @@ impl Canvas {
     /// name.
     fn draw_sections(&mut self, library: &Library, area: Rect, looks: &Looks<'_>, whole: u64) {
         let sections: Vec<(_, u64)> = library.sections.iter().map(|section| (section, total(section.1))).collect();
-        let is_one = sections.len() == 1;
-        let (parts, rest) = layout(area, sections);
-        self.draw_small(rest, ("section", "sections"), &library.name);
+        let is_only_section = sections.len() == 1;
+        let (parts, small) = layout(area, sections);
+        self.draw_small(small, ("section", "sections"), &library.name);
         for ((section, shares), rect) in parts {
-            let inner = if is_one || section.is_empty() { rect } else { self.draw_name(rect, section) };
+            let inner = if is_only_section || section.is_empty() { rect } else { self.draw_name(rect, section) };
             let place = if section.is_empty() { library.name.clone() } else { format!("{}, {section}", library.name) };
             self.draw_gpus(shares, &place, inner, looks, whole);
         }
@@ -95,8 +96,8 @@ impl Canvas {
     /// Divides the rectangle of a section among GPUs. `whole` is the size of all libraries, for percentages.
     fn draw_gpus(&mut self, shares: &SizesByGpu, place: &str, area: Rect, looks: &Looks<'_>, whole: u64) {
         let gpus: Vec<(_, u64)> = shares.iter().map(|share| (share, share.1.stored)).collect();
-        let (parts, rest) = layout(area, gpus);
-        self.draw_small(rest, ("target", "targets"), place);
+        let (parts, small) = layout(area, gpus);
+        self.draw_small(small, ("target", "targets"), place);
         for ((gpu, sizes), rect) in parts {
             let Some(look) = looks.get(gpu.as_str()) else { continue };
             let share = percent(sizes.stored, whole);
@@ -128,7 +129,7 @@ impl Canvas {
         }
         let name = shortened(name, room);
         self.draw_text(rect.x + 2, rect.y + 13, r#"font-size="12" font-weight="600""#, &name);
-        Rect { y: rect.y + NAME, height: rect.height - NAME, ..rect }
+        Rect { y: rect.y + NAME_HEIGHT, height: rect.height - NAME_HEIGHT, ..rect }
     }
 
     /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the short name.
@@ -162,12 +163,12 @@ impl Canvas {
         let columns = (self.inner_width / LEGEND_COLUMN).max(1);
         let width = self.inner_width / columns;
         let (shown, more) = first(&generations, LEGEND_MAX);
-        for of_vendor in shown.chunk_by(|one, next| one.vendor() == next.vendor()) {
+        for vendor_generations in shown.chunk_by(|one, next| one.vendor() == next.vendor()) {
             let Rect { x, y, .. } = self.reserve(LEGEND_ROW);
-            self.draw_text(x, y + 14, r#"font-weight="600""#, &heading(of_vendor, whole));
-            let rows = to_u64(of_vendor.len()).div_ceil(columns);
+            self.draw_text(x, y + 14, r#"font-weight="600""#, &heading(vendor_generations, whole));
+            let rows = to_u64(vendor_generations.len()).div_ceil(columns);
             let area = self.reserve(rows * LEGEND_ROW);
-            for (index, generation) in (0..).zip(of_vendor) {
+            for (index, generation) in (0..).zip(vendor_generations) {
                 let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW);
                 self.draw_key(x, y, generation.look);
                 let size = size_and_share(generation.sizes.stored, whole);
@@ -202,9 +203,9 @@ pub(crate) fn legend(libraries: &PicturedLibraries) -> String {
     let (generations, whole) = (generations(&libraries.all.gpus()), libraries.stored());
     let (shown, more) = first(&generations, LEGEND_MAX);
     let mut out = String::new();
-    for of_vendor in shown.chunk_by(|one, next| one.vendor() == next.vendor()) {
-        let _ = writeln!(out, "<h3>{}</h3>\n<ul class=\"legend\">", heading(of_vendor, whole));
-        for generation in of_vendor {
+    for vendor_generations in shown.chunk_by(|one, next| one.vendor() == next.vendor()) {
+        let _ = writeln!(out, "<h3>{}</h3>\n<ul class=\"legend\">", heading(vendor_generations, whole));
+        for generation in vendor_generations {
             let Look { color, is_jit } = generation.look;
             let class = if is_jit { " class=\"hatched\"" } else { "" };
             // `<wbr>` allows a line break in a long name.
@@ -225,9 +226,9 @@ pub(crate) fn legend(libraries: &PicturedLibraries) -> String {
 }
 
 /// Returns the heading of a vendor's generations.
-fn heading(of_vendor: &[Generation], whole: u64) -> String {
-    let sizes: Sizes = of_vendor.iter().map(|generation| generation.sizes).sum();
-    let vendor = of_vendor.first().map(Generation::vendor).unwrap_or_default();
+fn heading(vendor_generations: &[Generation], whole: u64) -> String {
+    let sizes: Sizes = vendor_generations.iter().map(|generation| generation.sizes).sum();
+    let vendor = vendor_generations.first().map(Generation::vendor).unwrap_or_default();
     format!("{vendor}: {}", size_and_share(sizes.stored, whole))
 }
 
@@ -260,25 +261,26 @@ fn layout<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<Sm
     let whole: u128 = items.iter().map(|(_, size)| u128::from(*size)).sum();
     let pixels = u128::from(area.width) * u128::from(area.height);
     // The area of an item, `pixels * size / whole`, must be at least `PART_MIN`.
-    let mut rest = items.split_off(items.partition_point(|(_, size)| u128::from(*size) * pixels >= whole * PART_MIN));
+    let mut small_items =
+        items.split_off(items.partition_point(|(_, size)| u128::from(*size) * pixels >= whole * PART_MIN));
     // A single small item takes no more space than a part for "1 more".
-    if rest.len() == 1 {
-        items.append(&mut rest);
+    if small_items.len() == 1 {
+        items.append(&mut small_items);
     }
     let mut sizes: Vec<u64> = items.iter().map(|(_, size)| *size).collect();
-    let size = rest.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
+    let small_size = small_items.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
     // `divide` needs descending sizes, so the sum of the small items has its place among the others.
-    let at = sizes.partition_point(|other| *other >= size);
-    if !rest.is_empty() {
-        sizes.insert(at, size);
+    let small_index = sizes.partition_point(|size| *size >= small_size);
+    if !small_items.is_empty() {
+        sizes.insert(small_index, small_size);
     }
     let mut rects = Vec::with_capacity(sizes.len());
     divide(area, &sizes, &mut rects);
     let mut small = None;
-    if !rest.is_empty() {
-        let rect = rects.remove(at);
+    if !small_items.is_empty() {
+        let rect = rects.remove(small_index);
         if !rect.is_empty() {
-            small = Some(SmallItems { number: rest.len(), size, rect });
+            small = Some(SmallItems { number: small_items.len(), size: small_size, rect });
         }
     }
     let mut parts = Vec::with_capacity(items.len());
@@ -290,33 +292,34 @@ fn layout<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<Sm
     (parts, small)
 }
 
-/// Divides a rectangle by sizes that descend, again and again into two parts that are as equal as possible. Each part
-/// is at most two thirds of the whole, or has one size.
+/// Divides a rectangle by descending sizes, and adds a rectangle for each size to `rects`. Divides it into two parts
+/// that are as equal as possible, and each of them again. Each part is at most two thirds of the whole, or has one
+/// size.
 fn divide(area: Rect, sizes: &[u64], rects: &mut Vec<Rect>) {
     let whole: u128 = sizes.iter().copied().map(u128::from).sum();
     let [first, rest @ ..] = sizes else { return };
     if rest.is_empty() {
         return rects.push(area);
     }
-    let (mut number, mut size) = (1, u128::from(*first));
+    let (mut first_count, mut first_size) = (1, u128::from(*first));
     // The first part gets sizes until it is as near to half of the whole as possible. The last size is left for the
     // other part, which must not be empty.
     for next in rest.iter().take(rest.len() - 1) {
-        if size * 2 + u128::from(*next) > whole {
+        if first_size * 2 + u128::from(*next) > whole {
             break;
         }
-        (number, size) = (number + 1, size + u128::from(*next));
+        (first_count, first_size) = (first_count + 1, first_size + u128::from(*next));
     }
-    let (largest, others) = sizes.split_at(number);
+    let (first_sizes, other_sizes) = sizes.split_at(first_count);
     let (one, other) = if area.width >= area.height {
-        let width = share_of(area.width, size, whole);
+        let width = share_of(area.width, first_size, whole);
         (Rect { width, ..area }, Rect { x: area.x + width, width: area.width - width, ..area })
     } else {
-        let height = share_of(area.height, size, whole);
+        let height = share_of(area.height, first_size, whole);
         (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
     };
-    divide(one, largest, rects);
-    divide(other, others, rects);
+    divide(one, first_sizes, rects);
+    divide(other, other_sizes, rects);
 }
 
 /// Returns the part of a length that belongs to `size`, if the whole length belongs to `whole`.

@@ -11,26 +11,26 @@ use memchr::memmem;
 use serde::Serialize;
 use serde_json::ser::{Formatter as _, PrettyFormatter};
 
-/// The JSON document of a report with a long list, which is written as its items become known, so that only one has to
-/// be in memory. The fields are those of the report, before and after the list, and the bytes those of the report as a
-/// whole.
+/// The JSON document of a report with a long list. Its items are written one by one as they become known, so that only
+/// one has to be in memory. The bytes are those of a report that is written as a whole.
 pub(crate) struct Document<'o> {
     out: Escaping<'o>,
     /// The indentation of the items.
     format: PrettyFormatter<'static>,
     /// The document up to the list, without escapes.
     beginning: String,
-    /// Whether the list has no item yet.
+    /// Whether no item of the list has been written yet.
     is_list_empty: bool,
 }
 
 impl<'o> Document<'o> {
-    /// Begins the document of a report: its version, and the fields before `list`, its only list that is written item by
-    /// item. These do not change later. The report has no item yet.
+    /// Writes the beginning of a document: the version, and the fields of the report before `list`, which must not
+    /// change later. `list` is the name of the field whose items are written one by one. The report has no items in it.
     pub(crate) fn begin(report: &impl Report, list: &str, out: Out<'o>) -> anyhow::Result<Self> {
-        const NONE: [Problem; 0] = [];
-        let mut beginning = serde_json::to_string_pretty(&document::Document::new(report, NONE))?;
-        // Only fields of the report itself are indented by two spaces, and strings have no line ends.
+        const NO_PROBLEMS: [Problem; 0] = [];
+        let mut beginning = serde_json::to_string_pretty(&document::Document::new(report, NO_PROBLEMS))?;
+        // Only fields of the report itself are indented by two spaces, and strings have no line ends. So this text
+        // cannot be anywhere else.
         let start_of_list = format!("\n  \"{list}\": [");
         let Some(at) = beginning.find(&format!("{start_of_list}]")) else {
             return Err(Error::internal("a report has no empty list of this name").into());
@@ -57,27 +57,28 @@ impl<'o> Document<'o> {
     /// Ends the list, and writes the other fields of the report, which are known now, and the problems.
     pub(crate) fn end(mut self, report: &impl Report, problems: &[Problem]) -> anyhow::Result<()> {
         self.format.end_array(&mut self.out)?;
-        let rest = AfterBeginning { beginning: format!("{}]", self.beginning).into_bytes(), done: 0, out: self.out };
+        let rest = AfterBeginning { beginning: format!("{}]", self.beginning).into_bytes(), skipped: 0, out: self.out };
         write_pretty(&document::Document::new(report, problems), rest)
     }
 }
 
-/// Writes what follows the beginning of a document, which is written already.
+/// A writer for a whole document whose beginning is written already. It leaves the beginning out, and fails if the
+/// document begins with something else.
 struct AfterBeginning<'o> {
     beginning: Vec<u8>,
-    /// The number of bytes of the beginning that were left out.
-    done: usize,
+    /// The number of bytes of the beginning that were left out so far.
+    skipped: usize,
     out: Escaping<'o>,
 }
 
 impl Write for AfterBeginning<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let left = self.beginning.get(self.done..).unwrap_or_default();
-        let (known, rest) = data.split_at(left.len().min(data.len()));
-        if !left.starts_with(known) {
+        let expected = self.beginning.get(self.skipped..).unwrap_or_default();
+        let (repeated, rest) = data.split_at(expected.len().min(data.len()));
+        if !expected.starts_with(repeated) {
             return Err(io::Error::other("the report does not begin as its document"));
         }
-        self.done += known.len();
+        self.skipped += repeated.len();
         if !rest.is_empty() {
             self.out.write_all(rest)?;
         }
@@ -89,8 +90,8 @@ impl Write for AfterBeginning<'_> {
     }
 }
 
-/// Returns the error of a value. The caller names the standard output in a bare I/O error, which must not be inside
-/// another error.
+/// Converts an error of `serde_json`. An I/O error stays a plain one: the caller recognises it, and adds the name of
+/// standard output.
 fn error_of(error: serde_json::Error) -> anyhow::Error {
     if error.is_io() { io::Error::from(error).into() } else { error.into() }
 }
@@ -128,8 +129,8 @@ pub(crate) fn push_escaped(out: &mut String, c: char) {
 }
 
 /// A writer that escapes all characters of a JSON document that a terminal would interpret, and commands of CI systems,
-/// which begin with `##` anywhere in a line. Each call gets whole
-/// characters, because `serde_json` splits a string only where it escapes an ASCII character.
+/// which begin with `##` anywhere in a line. Each call gets whole characters, because `serde_json` splits a string only
+/// where it escapes an ASCII character.
 struct Escaping<'o>(&'o mut dyn Write);
 
 impl Write for Escaping<'_> {
@@ -141,14 +142,14 @@ impl Write for Escaping<'_> {
         }
         let text = std::str::from_utf8(data).map_err(io::Error::other)?;
         let mut escaped = String::new();
-        let mut last = ' ';
+        let mut previous = ' ';
         for c in text.chars() {
-            if c == '\n' || is_shown(c) && (c, last) != ('#', '#') {
+            if c == '\n' || is_shown(c) && (c, previous) != ('#', '#') {
                 escaped.push(c);
             } else {
                 push_escaped(&mut escaped, c);
             }
-            last = c;
+            previous = c;
         }
         self.0.write_all(escaped.as_bytes())?;
         Ok(data.len())

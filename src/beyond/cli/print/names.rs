@@ -28,8 +28,8 @@ impl CommonParts {
         if is_single {
             return Self::directories_of(first);
         }
-        beginning = beginning.get(..end_of_words(beginning)).unwrap_or_default();
-        end = end.get(start_of_separator(end)..).unwrap_or_default();
+        beginning = beginning.get(..end_of_last_separator(beginning)).unwrap_or_default();
+        end = end.get(start_of_first_separator(end)..).unwrap_or_default();
         // The shortest name must keep something between the common parts.
         let shortest = names.map(str::len).min().unwrap_or_default();
         if beginning.len() + end.len() >= shortest {
@@ -82,19 +82,20 @@ pub(crate) enum NameOfWheel {
     WithVersion,
 }
 
-/// Returns the shortest names that tell files apart: the names of wheels without their tags, names of files, or paths
-/// without the directories that all have in common.
+/// Returns the shortest names that tell files apart: the first parts of the names of wheels, the names of files, or
+/// paths without the directories that all have in common.
 pub(crate) fn short_names(paths: &[&str], name: NameOfWheel) -> Vec<String> {
     let start = common_directory(paths.iter().copied());
+    // From the shortest form of a name to the longest.
     let forms: [fn(&str, usize) -> String; 4] = [
         |path, _| part_of_wheel(&file_name(path.as_ref()), 1),
         |path, _| part_of_wheel(&file_name(path.as_ref()), 2),
         |path, _| file_name(path.as_ref()),
         |path, start| path.get(start..).unwrap_or(path).to_owned(),
     ];
-    let first = if name == NameOfWheel::Short { 0 } else { 1 };
+    let first_form = if name == NameOfWheel::Short { 0 } else { 1 };
     let mut names = Vec::new();
-    for form in forms.into_iter().skip(first) {
+    for form in forms.into_iter().skip(first_form) {
         names = paths.iter().map(|path| form(path, start)).collect();
         if names.iter().collect::<HashSet<_>>().len() == paths.len() {
             break;
@@ -113,7 +114,7 @@ fn part_of_wheel(name: &str, parts: usize) -> String {
     }
 }
 
-/// Returns whether a text has a word. Leaving out mere punctuation would not make a table clearer.
+/// Returns whether a text has a word, and not only punctuation, whose removal would not make a table clearer.
 fn has_word(text: &str) -> bool {
     text.contains(|c: char| c.is_alphanumeric())
 }
@@ -144,7 +145,7 @@ fn common_end<'n>(one: &'n str, other: &str) -> &'n str {
 
 /// Returns the length of a text up to its last separator: an ASCII character that is not a letter, digit or point. The
 /// separator is included. A point may be inside a version.
-fn end_of_words(text: &str) -> usize {
+fn end_of_last_separator(text: &str) -> usize {
     match text.rfind(|c: char| c.is_ascii() && !c.is_ascii_alphanumeric() && c != '.') {
         Some(at) => at.saturating_add(1),
         None => 0,
@@ -153,7 +154,7 @@ fn end_of_words(text: &str) -> usize {
 
 /// Returns the position of the first separator in a text, or the length of the text. A point is a separator too, as
 /// in `.so`, unless a digit follows: then it is part of a version.
-fn start_of_separator(text: &str) -> usize {
+fn start_of_first_separator(text: &str) -> usize {
     for (at, c) in text.char_indices() {
         let next = text.get(at.saturating_add(1)..).unwrap_or_default();
         let is_in_version = c == '.' && next.starts_with(|c: char| c.is_ascii_digit());

@@ -1,5 +1,5 @@
 //! The standard output of subcommands. It takes lines of text, which it escapes, and JSON documents; nothing else can
-//! write to it. So no name from a file reaches a terminal or a CI log as it is.
+//! write to it. So no name from a file reaches a terminal or a CI log unescaped.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ pub(crate) fn own_text_to_stdout(text: &[u8]) -> anyhow::Result<()> {
 pub(crate) struct Out<'o>(&'o mut dyn Write);
 
 impl<'o> Out<'o> {
-    /// Returns the output for a part of the work.
+    /// Returns the same output, borrowed for a part of the work.
     pub(crate) fn reborrow(&mut self) -> Out<'_> {
         Out(&mut *self.0)
     }
@@ -53,7 +53,7 @@ impl<'o> Out<'o> {
         self.0.flush()
     }
 
-    /// Returns the writer for a JSON document, which has its own way to escape.
+    /// Returns the plain writer. The caller escapes as JSON does.
     pub(super) fn for_json(self) -> &'o mut dyn Write {
         self.0
     }

@@ -16,11 +16,11 @@ impl Style {
         let cells = u64::try_from(width).unwrap_or_default();
         // Rounded up, so that a small part is visible.
         let eighths = (per_mille(part, whole) * cells * 8).div_ceil(1000);
-        let full = usize::try_from(eighths / 8).unwrap_or_default();
+        let full_blocks = usize::try_from(eighths / 8).unwrap_or_default();
         if !self.unicode {
-            return "#".repeat(full.max(usize::from(part > 0)).min(width));
+            return "#".repeat(full_blocks.max(usize::from(part > 0)).min(width));
         }
-        let rest = match eighths % 8 {
+        let last_block = match eighths % 8 {
             0 => "",
             1 => "▏",
             2 => "▎",
@@ -30,20 +30,20 @@ impl Style {
             6 => "▊",
             _ => "▉",
         };
-        "█".repeat(full) + rest
+        "█".repeat(full_blocks) + last_block
     }
 
-    /// Returns a text, without its middle if it is wider than `width`, and the length in bytes of the end that is
-    /// left. The end has at most `tail` columns. A text that fits is all end.
-    fn elided(self, text: &str, width: usize, tail: usize) -> (String, usize) {
+    /// Shortens a text that is wider than `width`: leaves out its middle, and keeps at most `end_max` columns of its
+    /// end. Also returns the length of the kept end in bytes: of a text that fits, the length of the text.
+    fn elided(self, text: &str, width: usize, end_max: usize) -> (String, usize) {
         if columns_of(text) <= width {
             return (text.to_owned(), text.len());
         }
         let mark = if self.unicode { "…" } else { "~" };
         let room = width.saturating_sub(1);
-        let tail: String = fitting(text.chars().rev(), tail.min(room)).chars().rev().collect();
-        let head = fitting(text.chars(), room.saturating_sub(columns_of(&tail)));
-        (head + mark + &tail, tail.len())
+        let end: String = fitting(text.chars().rev(), end_max.min(room)).chars().rev().collect();
+        let start = fitting(text.chars(), room.saturating_sub(columns_of(&end)));
+        (start + mark + &end, end.len())
     }
 }
 
@@ -74,15 +74,15 @@ fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
 /// Columns with numbers are left out before a name gets narrower than this.
 pub(crate) const NAME_MIN: usize = 30;
 
-/// The space before a column, unless it has another one.
+/// The number of spaces before a column, unless [`Column::gap`] is set to another one.
 pub(crate) const GAP: usize = 2;
 
 /// The width of a bar in a table that is wide enough.
 pub(crate) const BAR: usize = 24;
-/// A shorter bar shows no differences, so the column is left out instead.
+/// The least width of a bar. A shorter bar shows no differences, so the column is left out instead.
 const BAR_MIN: usize = 4;
 
-/// Describes what happens to a column if the terminal is too narrow for the table.
+/// What happens to a column if the terminal is too narrow for the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhenNarrow {
     /// The column stays as it is.
@@ -103,7 +103,7 @@ pub(crate) struct Column<'c, R> {
     pub(crate) when_narrow: WhenNarrow,
     /// The least width, until the table is laid out; then the width, which is 0 if the column is left out.
     pub(crate) width: usize,
-    /// The space before the column.
+    /// The number of spaces before the column.
     pub(crate) gap: usize,
     /// Whether all cells are zero or empty, so that the column says least and is the first to be left out.
     pub(crate) is_zero: bool,
@@ -152,9 +152,9 @@ pub(crate) enum Cell {
     Text(String),
     /// A text that stands out.
     Bold(String),
-    /// A text in the colour of a tone. In Markdown, a bad one is bold.
+    /// A text in the colour of a tone. Markdown has no colours, and shows a text of the tone [`Tone::Bad`] bold.
     Toned(Tone, String),
-    /// A text whose end stands out: its last `accent` bytes. The end is shortened last.
+    /// A text whose last `accent` bytes stand out. They are shortened last.
     Ending {
         text: String,
         accent: usize,
@@ -203,7 +203,7 @@ impl Cell {
             Self::Text(text) | Self::Toned(Tone::Caution | Tone::Good, text) | Self::Ending { text, .. } => {
                 markdown(text)
             }
-            // Without a text between them, the four stars would be shown.
+            // Four stars without a text between them would be shown as stars.
             Self::Bold(text) | Self::Toned(Tone::Bad, text) if text.trim().is_empty() => String::new(),
             Self::Bold(text) | Self::Toned(Tone::Bad, text) => format!("**{}**", markdown(text)),
             Self::Bar { .. } => String::new(),
@@ -225,8 +225,9 @@ impl Cell {
                 }
             }
             Self::Ending { text, accent } => {
-                // If the text is too wide, its middle is left out. The end that stands out stays, with the two dashes
-                // before the target in an entry ID. Without such an end, the start and the end get half each.
+                // If the text is too wide, its middle is left out. The end that stands out stays, with two columns
+                // more: in an entry ID, two dashes precede the target. Without an end that stands out, the start and
+                // the end get half of the width each.
                 let end_max = match split_before_end(text, *accent) {
                     Some((_, end)) if !end.is_empty() => columns_of(end) + 2,
                     _ => width.saturating_sub(1) / 2,
@@ -268,7 +269,7 @@ pub(crate) struct Table<'t, R> {
 
 impl<'t, R> Table<'t, R> {
     /// Returns the lines of the table: titles and rows. `rows` is called once for the widths of columns, and once for
-    /// the lines. Columns that are empty, with their titles, are left out.
+    /// the lines. Columns whose cells and title are all empty are left out.
     pub(super) fn lines<I: Iterator<Item: Borrow<R>>>(
         mut self,
         rows: impl Fn() -> I,
@@ -278,8 +279,8 @@ impl<'t, R> Table<'t, R> {
             column.title = printable(&column.title).into();
         }
         self.measure_columns(rows());
-        if let Some(most) = style.width {
-            self.fit_into(most);
+        if let Some(width_max) = style.width {
+            self.fit_into(width_max);
         }
         let titles = self.line(|column| Cell::Text(column.title.clone().into_owned()), style);
         let titles = if style.is_markdown {
@@ -298,7 +299,7 @@ impl<'t, R> Table<'t, R> {
         self.width()
     }
 
-    /// Makes each column as wide as its title and its widest cell, and notes which columns say nothing.
+    /// Makes each column as wide as its title and its widest cell, and notes which columns have only zeros.
     fn measure_columns(&mut self, rows: impl Iterator<Item: Borrow<R>>) {
         for column in &mut self.columns {
             column.width = column.width.max(columns_of(&column.title));
@@ -314,7 +315,7 @@ impl<'t, R> Table<'t, R> {
 
     /// Returns the columns that are not left out, each with the width of the space before it.
     fn shown_columns(&self) -> impl Iterator<Item = (usize, &Column<'_, R>)> {
-        let spaced = self.columns.iter().enumerate().map(|(index, column)| (self.space(index, column), column));
+        let spaced = self.columns.iter().enumerate().map(|(index, column)| (self.space_before(index, column), column));
         spaced.filter(|(_, column)| column.width > 0)
     }
 
@@ -328,28 +329,28 @@ impl<'t, R> Table<'t, R> {
         self.shown_columns().map(|(space, column)| space + column.width_to_keep()).sum()
     }
 
-    /// Returns the width of the space before a column. The first one has the indent of the table in its place.
-    fn space(&self, index: usize, column: &Column<'_, R>) -> usize {
+    /// Returns the width of the space before a column: for the first one, the indent of the table.
+    fn space_before(&self, index: usize, column: &Column<'_, R>) -> usize {
         if index == 0 { self.indent } else { column.gap }
     }
 
-    /// Fits the table into `most` columns of the terminal. Bars get shorter first, because they only repeat numbers.
+    /// Fits the table into the width of the terminal. Bars get shorter first, because they only repeat numbers.
     /// Then columns with numbers are left out until the names have the width that they need. At last, the longest names
     /// are shortened. The table stays too wide if even that is not enough.
-    fn fit_into(&mut self, most: usize) {
-        let excess = self.width().saturating_sub(most);
+    fn fit_into(&mut self, width_max: usize) {
+        let excess = self.width().saturating_sub(width_max);
         for column in &mut self.columns {
             if column.when_narrow == WhenNarrow::Bar {
                 let room = column.width.saturating_sub(excess);
                 column.width = if room < BAR_MIN { 0 } else { room };
             }
         }
-        while self.width_to_keep() > most {
+        while self.width_to_keep() > width_max {
             let Some(column) = self.next_to_leave_out() else { break };
             // A column of width 0 is left out.
             column.width = 0;
         }
-        while self.width() > most {
+        while self.width() > width_max {
             let names = self.columns.iter_mut().filter(|column| matches!(column.when_narrow, WhenNarrow::Shortened(_)));
             match names.max_by_key(|column| column.width) {
                 // One column remains for the mark that the name was shortened.
@@ -407,8 +408,8 @@ impl<'t, R> Table<'t, R> {
     }
 }
 
-/// Returns the length of the directories that all places have in common, which a column leaves out on a terminal.
-/// Elsewhere, programs may read the places, so that nothing is left out and 0 is returned.
+/// Returns the length in bytes of the directories that all places have in common, which a column leaves out on a
+/// terminal. Elsewhere, programs may read the places, so nothing is left out: returns 0.
 pub(crate) fn common_start<'p>(places: impl Iterator<Item = &'p str>, style: Style) -> usize {
     if style.width.is_some() { common_directory(places) } else { 0 }
 }

@@ -22,7 +22,7 @@ pub(super) mod ansi {
     pub(in super::super) const CYAN: &str = "36";
 }
 
-/// What a text says: its colour on a terminal.
+/// The judgement that a text expresses. It gives the text its colour on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// A gap, a loss or a fault.
@@ -62,7 +62,7 @@ impl TableOptions {
 }
 
 impl Style {
-    /// Markdown does not depend on where it is written.
+    /// The style of Markdown, which does not depend on where it is written.
     const MARKDOWN: Self = Self { color: false, unicode: true, width: None, is_markdown: true };
 
     /// Returns the style at standard output, for subcommands without the options of tables.
@@ -94,8 +94,8 @@ impl Style {
     /// Returns the style for tables with so much text that they need a limit even in a file or pipe: 80 columns if the
     /// output has no width. Markdown stays without a limit, because its reader breaks lines.
     pub(crate) fn with_width(self) -> Self {
-        const DEFAULT: usize = 80;
-        let width = if self.is_markdown { None } else { self.width.or(Some(DEFAULT)) };
+        const DEFAULT_WIDTH: usize = 80;
+        let width = if self.is_markdown { None } else { self.width.or(Some(DEFAULT_WIDTH)) };
         Self { width, ..self }
     }
 
@@ -114,7 +114,7 @@ impl Style {
         self.paint(code, text)
     }
 
-    /// Returns a text with a look of [`ansi`], or the text alone if the output has no colours.
+    /// Returns a text with a code of [`ansi`], or the text alone if the output has no colours.
     pub(crate) fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
@@ -186,12 +186,13 @@ impl Text<'_> {
         self.write_marked("\n", &text, &text)
     }
 
-    /// Writes `text` as Markdown after `mark`, or else `plain`, which may have colours.
+    /// Writes `text` as Markdown after `mark`, or else `plain`, which may have colours. A line end at the start of
+    /// `mark` stands for an empty line before.
     fn write_marked(&mut self, mark: &str, text: &str, plain: &str) -> io::Result<()> {
         if !self.style.is_markdown {
             return self.write_escaped(plain);
         }
-        // Each line is escaped on its own.
+        // The output takes single lines, so the empty line is written on its own.
         let mark_of_line = mark.trim_start_matches('\n');
         if mark_of_line != mark {
             self.write_empty_line()?;

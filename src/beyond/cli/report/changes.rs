@@ -13,7 +13,7 @@ const GPUS_MAX: usize = 60;
 /// The largest number of losses in single libraries that the page shows unfolded.
 const LOSSES_OPEN_MAX: usize = 10;
 
-/// Describes how the code for a GPU changed. GPUs are shown in this order.
+/// How the code for a GPU changed. GPUs are shown in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SizeChange {
     Lost,
@@ -40,7 +40,7 @@ impl SizeChange {
         }
     }
 
-    /// Returns the word in the legend. This word is also the class, which gives the colour of the new size.
+    /// Returns the word in the legend. It is also the class in the style sheet, which gives the new size its colour.
     fn word(self) -> &'static str {
         match self {
             Self::Lost => "lost",
@@ -71,7 +71,7 @@ impl GpuChange<'_> {
     }
 }
 
-/// Returns the largest size of all GPUs, before or after, which has the longest bar.
+/// Returns the largest size of a GPU's code, old or new. It has the longest bar.
 fn largest(gpus: &[GpuChange<'_>]) -> u64 {
     gpus.iter().map(|gpu| gpu.old.max(gpu.new)).max().unwrap_or(0)
 }
@@ -107,8 +107,8 @@ pub(super) fn counts(total: &DiffTotals) -> String {
     counts.join(", ")
 }
 
-/// Returns the words of the legend: the old size, and the changes that occur. Equal and replaced sizes have the colour of
-/// the old size.
+/// Returns the words of the legend: the old size, and the changes that occur. Equal and replaced sizes have the colour
+/// of the old size.
 fn legend(gpus: &[GpuChange<'_>]) -> Vec<&'static str> {
     let mut words = vec!["before"];
     for change in [SizeChange::Lost, SizeChange::Larger, SizeChange::Smaller, SizeChange::Gained] {

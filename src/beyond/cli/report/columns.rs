@@ -18,6 +18,7 @@ pub(super) struct Columns {
     columns: BTreeMap<String, PageColumn>,
 }
 
+/// A column. Equal values are kept once.
 #[derive(Debug, Default, Serialize)]
 struct PageColumn {
     /// The different values.
@@ -30,7 +31,7 @@ struct PageColumn {
 }
 
 impl Columns {
-    /// Adds a row, without the fields that `is_wanted` leaves out.
+    /// Adds a row. Only fields whose names `is_wanted` accepts become columns.
     pub(super) fn add(&mut self, row: &impl Serialize, is_wanted: fn(&str) -> bool) -> serde_json::Result<()> {
         if let Value::Object(fields) = serde_json::to_value(row)? {
             for (name, value) in fields {
@@ -60,28 +61,19 @@ impl Columns {
         }
     }
 
-    /// Adds the columns `file` and `library`, with the names of the library that the `path` and the `member` of a row mean.
-    /// Other libraries have the last name of their path.
+    /// Adds the columns `file` and `library`: for each row, the names of the library at its `path` and `member`. A
+    /// library that `names` does not have gets the last part of its member or path.
     pub(super) fn add_libraries(&mut self, names: &HashMap<(String, Option<String>), LibraryName>) {
-        let mut known: HashMap<[Option<usize>; 2], LibraryName> = HashMap::new();
-        let mut of_rows = Vec::with_capacity(self.rows);
-        let fields = ["path", "member"].map(|field| self.columns.get(field));
-        for row in 0..self.rows {
-            let indices = fields.map(|column| column?.rows.get(row).copied());
-            let name = known.entry(indices).or_insert_with(|| {
-                let [path, member] = [0, 1].map(|field| {
-                    let (column, index) = (fields.get(field)?.as_ref()?, (*indices.get(field)?)?);
-                    column.values.get(index)?.as_str().map(str::to_owned)
-                });
-                let path = path.unwrap_or_default();
-                let last = file_name(member.as_deref().unwrap_or(&path).as_ref());
-                let other = || LibraryName { library: last, ..LibraryName::default() };
-                names.get(&(path, member)).cloned().unwrap_or_else(other)
-            });
-            of_rows.push(name.clone());
-        }
+        let sources = ["path", "member"].map(|field| self.columns.get(field));
         let [mut files, mut libraries] = [PageColumn::default(), PageColumn::default()];
-        for LibraryName { file, library } in of_rows {
+        for row in 0..self.rows {
+            let [path, member] = sources.map(|column| Some(column?.text(row)?.to_owned()));
+            let path = path.unwrap_or_default();
+            let last_part = file_name(member.as_deref().unwrap_or(&path).as_ref());
+            let LibraryName { file, library } = match names.get(&(path, member)) {
+                Some(name) => name.clone(),
+                None => LibraryName { library: last_part, ..LibraryName::default() },
+            };
             files.push(file.into());
             libraries.push(library.into());
         }
@@ -89,7 +81,8 @@ impl Columns {
         self.columns.insert("library".to_owned(), libraries);
     }
 
-    /// Gives all columns the same number of rows. The last rows may lack some fields. Call it after the last row.
+    /// Gives all columns the same number of rows, because the last rows may lack some fields. Call it after the last
+    /// row.
     pub(super) fn fill_columns(&mut self) {
         for column in self.columns.values_mut() {
             column.fill(self.rows);
@@ -98,6 +91,11 @@ impl Columns {
 }
 
 impl PageColumn {
+    /// Returns the value of a row, or `None` if it is not a text.
+    fn text(&self, row: usize) -> Option<&str> {
+        self.values.get(*self.rows.get(row)?)?.as_str()
+    }
+
     /// Adds null for rows without the field, up to this number of rows.
     fn fill(&mut self, rows: usize) {
         while self.rows.len() < rows {
@@ -105,7 +103,7 @@ impl PageColumn {
         }
     }
 
-    /// Adds the value of the next row. Equal values are kept once.
+    /// Adds the value of the next row.
     fn push(&mut self, value: Value) {
         let values = &mut self.values;
         let index = *self.indices.entry(value.to_string()).or_insert_with(|| {

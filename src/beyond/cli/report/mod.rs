@@ -49,16 +49,16 @@ impl Options for ReportOptions {
         ensure_apart(("-o", Some(&self.output)), self.files.iter())?;
         let mut problems = Vec::new();
         let mut page = Page::default();
-        let mut shown = self.files.as_slice();
+        let mut shown_paths = self.files.as_slice();
         if self.diff {
-            let [old, new] = shown else { bail!("--diff compares two files: OLD NEW") };
+            let [old, new] = shown_paths else { bail!("--diff compares two files: OLD NEW") };
             // Standard input and pipes have no content left for a second reading.
             let is_read_once = new == Path::new("-") || new.exists() && !new.is_file() && !new.is_dir();
             ensure!(!is_read_once, "'{}': --diff reads the new file twice: write it to a file first", new.display());
             page.changes = Some(self.compare([old, new], &mut problems)?);
-            shown = std::slice::from_ref(new);
+            shown_paths = std::slice::from_ref(new);
         }
-        self.read_into(shown, &mut page, &mut problems)?;
+        self.read_into(shown_paths, &mut page, &mut problems)?;
         // With --diff, the new file is read twice, and each of its problems is found twice.
         let mut seen_texts = HashSet::new();
         problems.retain(|problem| seen_texts.insert(problem.text.clone()));
@@ -75,11 +75,11 @@ impl Options for ReportOptions {
 impl ReportOptions {
     /// Reads the code objects and kernels of files into the page.
     fn read_into(&self, paths: &[PathBuf], page: &mut Page, problems: &mut Vec<Problem>) -> anyhow::Result<()> {
-        let (files, found, scan) = self.search.files(paths);
-        ensure_apart(("-o", Some(&self.output)), found.iter())?;
+        let (files, found_paths, scan) = self.search.files(paths);
+        ensure_apart(("-o", Some(&self.output)), found_paths.iter())?;
         let mut job = ListKernels::default();
         job.scan = scan;
-        let in_turn = files::has_pipes(&files);
+        let in_turn = files::has_several_pipes(&files);
         let mut added = Ok(());
         files::for_each(
             files,
@@ -156,7 +156,7 @@ fn read_file(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
     Ok((contents, KernelsOfFile::new(kernels, wanted, &|name| demangler.demangled(name))?))
 }
 
-/// Returns the number of findings in a file, which limits how many files wait to be added to the page.
+/// Returns the number of findings in a file. Files that wait to be added to the page are limited by the sum.
 fn weight((contents, kernels): &ReadFile) -> usize {
     contents.bundles.len() + kernels.rows.len() + 1
 }

@@ -9,6 +9,7 @@ use crate::beyond::base::text::file_name;
 use crate::beyond::codec::Codec;
 use crate::beyond::inventory::LibrariesBuilder;
 use crate::beyond::job::DiffTotals;
+use data_encoding::BASE64;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -67,25 +68,26 @@ impl Page {
     pub(super) fn html(mut self, paths: &[PathBuf], problems: &[Problem]) -> anyhow::Result<String> {
         self.kernels.fill_columns();
         let libraries = PicturedLibraries::new(std::mem::take(&mut self.libraries).finish());
-        let names = libraries.by_path();
-        self.kernels.add_libraries(&names);
+        let library_names = libraries.by_path();
+        self.kernels.add_libraries(&library_names);
         if let Some(changes) = &mut self.changes {
             changes.kernels.fill_columns();
-            changes.kernels.add_libraries(&names);
+            changes.kernels.add_libraries(&library_names);
         }
         let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
         let [size, facts] = libraries.summary();
-        let names = title(paths);
-        let (mut title, mut heading) = (escaped(&names.join("")), heading(&names));
-        let (mut lead, mut changes) = (format!("{size}: {facts}"), String::new());
-        // A page about changes begins with the changes. The summary of the new file (`lead`) comes after them.
+        let title_parts = title_parts(paths);
+        let (mut title, mut heading) = (escaped(&title_parts.join("")), heading(&title_parts));
+        let (mut summary, mut changes) = (format!("{size}: {facts}"), String::new());
+        // A page about changes begins with the summary and the section of the changes. The summary of the new file
+        // comes after them.
         if let (Some(compared), [old, new]) = (&self.changes, paths) {
             let [old, new] = names_of_compared(old, new).map(|name| escaped(&name));
-            changes = changes_section(compared, &new, &lead);
+            changes = changes_section(compared, &new, &summary);
             title = format!("{old} → {new}");
             heading = format!("<span>{old} →</span> <span>{new}</span>");
-            lead = changes::summary(&compared.total);
+            summary = changes::summary(&compared.total);
         }
         let parts = [
             ("policy", policy()),
@@ -93,7 +95,7 @@ impl Page {
             ("heading", heading),
             ("style", STYLE.to_owned()),
             ("picture-style", picture::STYLE.to_owned()),
-            ("lead", escaped(&lead)),
+            ("lead", escaped(&summary)),
             ("problems", problem_list(problems)),
             ("changes", changes),
             ("map", map_section(&libraries)),
@@ -106,7 +108,7 @@ impl Page {
             ("script", SCRIPT.to_owned()),
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ];
-        Ok(filled(TEMPLATE, &parts.into_iter().collect()))
+        Ok(fill_template(TEMPLATE, &parts.into_iter().collect()))
     }
 
     /// Returns the end of the line about kernels: the number of code objects that are not in the table of kernels.
@@ -189,6 +191,7 @@ fn coverage_section(libraries: &PicturedLibraries) -> String {
     html
 }
 
+/// Adds the tables of a matrix, each in a part of the page that scrolls sideways.
 fn push_tables(matrix: &Matrix<'_>, html: &mut String) {
     for table in matrix.tables() {
         let _ = writeln!(
@@ -200,8 +203,8 @@ fn push_tables(matrix: &Matrix<'_>, html: &mut String) {
     }
 }
 
-/// Returns the title of the page about these paths, in parts between which a line may end: their names.
-fn title(paths: &[PathBuf]) -> Vec<String> {
+/// Returns the title of the page, in parts between which a line may end: the names of the files at these paths.
+fn title_parts(paths: &[PathBuf]) -> Vec<String> {
     const NAMES_MAX: usize = 4;
     let paths: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
@@ -233,9 +236,9 @@ fn names_of_compared(old: &Path, new: &Path) -> [String; 2] {
     if old_name == new_name { [old, new].map(|path| path.to_string_lossy().into_owned()) } else { names }
 }
 
-/// Returns the section about the differences, and the heading of the sections about the new file. `new` is the name of
-/// the new file, already escaped for HTML.
-fn changes_section(changes: &Changes, new: &str, lead: &str) -> String {
+/// Returns the section about the differences, and the heading of the sections about the new file: its name `new`,
+/// already escaped for HTML, and its summary.
+fn changes_section(changes: &Changes, new: &str, summary: &str) -> String {
     format!(
         "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n\
          <p>Stored size of the code for each GPU: {}</p>\n{}\
@@ -244,7 +247,7 @@ fn changes_section(changes: &Changes, new: &str, lead: &str) -> String {
         changes::counts(&changes.total),
         changes::tables(&changes.total),
         new,
-        escaped(lead)
+        escaped(summary)
     )
 }
 
@@ -263,20 +266,20 @@ fn problem_list(problems: &[Problem]) -> String {
 /// Returns the Content Security Policy of the page: the browser loads nothing, and runs no script but ours. So a script
 /// in the name of a kernel, say, would not run even if it were not escaped.
 fn policy() -> String {
-    let hash = base64(&Sha256::digest(SCRIPT));
+    let hash = BASE64.encode(&Sha256::digest(SCRIPT));
     format!(
         "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
 }
 
 /// Returns data for an element of the page, as `page.js` reads it: the name of its form, and the data in this form. The
-/// form is compressed and in base64, or plain JSON if the data is short or compressing fails.
+/// form `zlib` is compressed JSON in base64. Data that is short or cannot be compressed is plain `json`.
 fn embedded(json: &[u8]) -> (&'static str, String) {
     // The path is only for errors, which are not shown here.
     if json.len() >= COMPRESSED_MIN
         && let Ok(data) = Codec::Zlib.compress(json, LEVEL, Path::new("-"))
     {
-        return ("zlib", base64(&data));
+        return ("zlib", BASE64.encode(&data));
     }
     ("json", escaped_json(&String::from_utf8_lossy(json)))
 }
@@ -294,28 +297,9 @@ fn escaped_json(json: &str) -> String {
     out
 }
 
-/// Encodes data in base64, with padding.
-fn base64(data: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
-    for chunk in data.chunks(3) {
-        let [first, second, third] = [0, 1, 2].map(|index| u32::from(chunk.get(index).copied().unwrap_or(0)));
-        let bits = first << 16 | second << 8 | third;
-        for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let digit = usize::try_from(bits >> shift & 63).unwrap_or(0);
-            match DIGITS.get(digit) {
-                // The bits of a shorter last chunk fill one digit more than it has bytes. The others are padding.
-                Some(digit) if index <= chunk.len() => out.push(char::from(*digit)),
-                _ => out.push('='),
-            }
-        }
-    }
-    out
-}
-
 /// Replaces each `{{name}}` in the template by the part of this name, or by nothing if there is no such part. Parts are
 /// not searched for names, because they have texts from files.
-fn filled(template: &str, parts: &HashMap<&str, String>) -> String {
+fn fill_template(template: &str, parts: &HashMap<&str, String>) -> String {
     let mut pieces = template.split("{{");
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
@@ -334,16 +318,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_has_four_digits_for_three_bytes() {
-        let texts = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
-        assert!(texts.iter().all(|(text, expected)| base64(text.as_bytes()) == *expected));
-        assert_eq!(base64(&[0xff, 0xef, 0xbe]), "/+++");
-    }
-
-    #[test]
     fn a_part_is_no_template() {
         let parts = HashMap::from([("a", "{{b}}".to_owned()), ("b", "x".to_owned())]);
-        assert_eq!(filled("1{{a}}2{{b}}3{{c}}4", &parts), "1{{b}}2x34");
+        assert_eq!(fill_template("1{{a}}2{{b}}3{{c}}4", &parts), "1{{b}}2x34");
     }
 
     #[test]

@@ -24,8 +24,9 @@ use crate::beyond::code::elf_tables::{MetadataForm, MetadataNote, SymbolTable, c
 use crate::beyond::code::kernels::metadata;
 use crate::llvm::container::limits::Allowance;
 
+/// The length of a kernel descriptor, and the offset of its field with the offset of the code.
 const DESCRIPTOR_LEN: u64 = 64;
-const CODE_OFFSET: u64 = 16;
+const CODE_OFFSET_AT: u64 = 16;
 
 /// The OS ABI of code for ROCm's runtimes, and the offset of the OS ABI in the ELF header.
 const ABI_HSA: u8 = 64;
@@ -52,7 +53,7 @@ pub(super) fn check(
     work: &mut Allowance,
 ) -> Result<(), Malformed> {
     let mut descriptors = HashSet::new();
-    let code = executable_addresses(file);
+    let code_addresses = executable_addresses(file);
     for table in tables {
         for (number, symbol) in table.symbols.iter().enumerate() {
             if !symbol.is(STT_OBJECT) {
@@ -62,7 +63,7 @@ pub(super) fn check(
             let name = name_of(table.names, symbol.name);
             charge(work, len_u64(name), table.offset)?;
             if name.ends_with(b".kd") {
-                check_descriptor(file, name, &symbol, section, code.as_ref())?;
+                check_descriptor(file, name, &symbol, section, code_addresses.as_ref())?;
                 descriptors.insert(name);
             }
         }
@@ -88,14 +89,14 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Checks that a kernel descriptor is inside its section and, in a linked file, that its code is in `code`, the address
-/// range of the executable sections. `section` is the index of the section of the descriptor.
+/// Checks that a kernel descriptor is inside its section, which has the index `section`. In a linked file, also checks
+/// that its code is in `code_addresses`, the address range of the executable sections.
 fn check_descriptor(
     file: &File<'_>,
     name: &[u8],
     symbol: &Symbol,
     section: usize,
-    code: Option<&Range<u64>>,
+    code_addresses: Option<&Range<u64>>,
 ) -> Result<(), Malformed> {
     let Some(section) = file.sections.get(section) else { return Ok(()) };
     // A file that holds only debugging information (`objcopy --only-keep-debug`) has no content to check.
@@ -103,23 +104,24 @@ fn check_descriptor(
         return Ok(());
     }
     let is_relocatable = file.header.kind() == ET_REL;
-    let (value, start, size) = (symbol.value, section.offset, section.size);
+    let value = symbol.value;
     // Before linking, the value of a symbol is its offset in the section. In a linked file, it is an address.
     let section_start = if is_relocatable { 0 } else { section.address };
-    let inside = match value.checked_sub(section_start) {
-        Some(inside) if inside.checked_add(DESCRIPTOR_LEN).is_some_and(|end| end <= size) => inside,
+    let offset_in_section = match value.checked_sub(section_start) {
+        Some(offset) if offset.checked_add(DESCRIPTOR_LEN).is_some_and(|end| end <= section.size) => offset,
         _ => return fail_at(format!("the kernel descriptor '{}' outside of its section,", shown(name)), value),
     };
     // Before linking, the offset of the code is not filled in yet.
     if is_relocatable {
         return Ok(());
     }
-    let Some(offset) = array(file.data, start.saturating_add(inside).saturating_add(CODE_OFFSET)) else {
-        return fail_at(format!("the kernel descriptor '{}' outside of the file,", shown(name)), start);
+    let descriptor_at = section.offset.saturating_add(offset_in_section);
+    let Some(code_offset) = array(file.data, descriptor_at.saturating_add(CODE_OFFSET_AT)) else {
+        return fail_at(format!("the kernel descriptor '{}' outside of the file,", shown(name)), section.offset);
     };
-    match (code, value.checked_add_signed(i64::from_le_bytes(offset))) {
+    match (code_addresses, value.checked_add_signed(i64::from_le_bytes(code_offset))) {
         // An empty kernel may begin where the last section ends.
-        (Some(code), Some(at)) if code.start <= at && at <= code.end => Ok(()),
+        (Some(allowed), Some(address)) if allowed.start <= address && address <= allowed.end => Ok(()),
         _ => fail_at(format!("the kernel descriptor '{}' whose code is in no executable section,", shown(name)), value),
     }
 }
@@ -127,16 +129,16 @@ fn check_descriptor(
 /// Returns the address range from the first to the last executable section, or `None` if there are none. Linkers write
 /// one such section.
 fn executable_addresses(file: &File<'_>) -> Option<Range<u64>> {
-    let mut all: Option<Range<u64>> = None;
+    let mut covered: Option<Range<u64>> = None;
     for section in file.sections.iter() {
         if section.flags & SHF_EXECINSTR.0 == 0 {
             continue;
         }
         let range = span(section.address, section.size);
-        all = match all {
-            Some(all) => Some(all.start.min(range.start)..all.end.max(range.end)),
+        covered = match covered {
+            Some(covered) => Some(covered.start.min(range.start)..covered.end.max(range.end)),
             None => Some(range),
         };
     }
-    all
+    covered
 }

@@ -53,7 +53,7 @@ pub(crate) fn is_loaded(section: &Section) -> bool {
 }
 
 impl File<'_> {
-    /// Checks all parts of the file in the order of the table.
+    /// Checks all parts of the file, in the order of the table at the head of this file.
     fn check(&self) -> Result {
         let mut work = Allowance::times(CHECKED_MAX, self.data);
         self.check_file_header()?;
@@ -91,7 +91,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// Checks that the segments are inside the file, and that a linked file that is loaded by segments has some.
+    /// Checks that the segments are inside the file, and that a linked file has segments if it is loaded by them.
     fn check_program_headers(&self) -> Result {
         let Header { segments_at, segment_count, .. } = self.header;
         if segments_at == 0 && segment_count != 0 {

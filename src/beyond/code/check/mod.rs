@@ -22,10 +22,10 @@ use crate::beyond::code::elf::File;
 use crate::beyond::code::{CodeMagic, bitcode, ptx};
 use object::elf::{EM_CUDA, SectionType};
 
-/// The start of data that is not a code object, whatever its kind.
+/// A start that no code object has, whatever its format.
 const ZEROS: [u8; 4] = [0; 4];
 
-/// The minimum size of data that is a fault if it begins with zeros. Less data has no header.
+/// The smallest size of data in bytes that can hold a header.
 const HEADER_MIN: u64 = 16;
 
 /// Checks a code object of the format `magic`. LTO-IR and unknown formats are accepted.
@@ -51,8 +51,8 @@ pub(crate) fn lacks_strtab(data: &[u8]) -> bool {
 /// The type of the section `.nv.callgraph` in cubins.
 const SHT_CUDA_CALLGRAPH: u32 = 0x7000_0001;
 
-/// Returns whether a cubin has tables of its compiler, but nothing that is loaded: neither code nor data. nvcc writes such
-/// a cubin for a source file without code for GPUs.
+/// Returns whether a cubin has neither code nor data to load, only tables of its compiler. nvcc writes such a cubin for
+/// a source file without code for GPUs.
 pub(crate) fn is_without_code(cubin: &[u8]) -> bool {
     let Ok(file) = File::read(cubin) else { return false };
     file.header.machine() == EM_CUDA
@@ -60,11 +60,11 @@ pub(crate) fn is_without_code(cubin: &[u8]) -> bool {
         && !file.sections.iter().any(|section| elf::is_loaded(&section))
 }
 
-/// Checks the first bytes of a code object of `len` bytes for a device. Zeros in place of a header were never replaced,
-/// or have overwritten it.
+/// Checks that a code object for a device does not begin with zeros in place of its header. `head` is its start, and
+/// `len` its size in bytes.
 ///
 /// # Errors
-/// [`Malformed`].
+/// [`Malformed`] if it does.
 pub(crate) fn beginning(head: &[u8], len: u64) -> Result<(), Malformed> {
     if head.starts_with(&ZEROS) && len >= HEADER_MIN { fail_at("zeros instead of a header", 0) } else { Ok(()) }
 }

@@ -28,7 +28,7 @@ const DESCRIPTOR: &[u8] = b".kd";
 /// The kind of the argument that a kernel has if it calls the host, for `printf` for example.
 const HOSTCALL: &[u8] = b"hidden_hostcall_buffer";
 
-/// Adds the kernels that the metadata of a code object for an AMD GPU describes to a list, with the sizes of their
+/// Adds the kernels of a code object for an AMD GPU to a list: the kernels in its metadata, with the sizes of their
 /// functions.
 pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
     let notes = file.metadata_notes(&mut list.work)?;

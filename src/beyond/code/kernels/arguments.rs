@@ -36,27 +36,27 @@ impl Argument {
 pub(crate) struct ArgumentLists {
     lists: HashSet<Arc<[Argument]>>,
     /// The bytes that further lists may take.
-    left: Allowance,
+    room: Allowance,
 }
 
 impl ArgumentLists {
-    /// Returns an empty set of lists, which may take up to `most` bytes.
-    pub(crate) fn new(most: u64) -> Self {
-        Self { lists: HashSet::new(), left: Allowance::new(most) }
+    /// Returns an empty set of lists, which may take up to `max_bytes` bytes.
+    pub(crate) fn new(max_bytes: u64) -> Self {
+        Self { lists: HashSet::new(), room: Allowance::new(max_bytes) }
     }
 
     /// Charges the memory of one argument before its list is complete. Returns `None` if there is no room for it.
     pub(super) fn charge_one(&mut self) -> Option<()> {
-        self.left.take(Argument::default().weight())
+        self.room.take(Argument::default().weight())
     }
 
-    /// Returns the known list that is equal to this one. If there is none, charges the list, adds it, and returns it.
-    /// Returns `None` if there is no room for it.
+    /// Returns the known list that is equal to `list`. A new list is charged, added and returned, or `None` if there is
+    /// no room for it.
     pub(crate) fn share(&mut self, list: Arc<[Argument]>) -> Option<Arc<[Argument]>> {
         if let Some(known) = self.lists.get(&list) {
             return Some(Arc::clone(known));
         }
-        self.left.take(total(list.iter().map(Argument::weight)))?;
+        self.room.take(total(list.iter().map(Argument::weight)))?;
         self.lists.insert(Arc::clone(&list));
         Some(list)
     }

@@ -53,7 +53,7 @@ const MAX_THREADS: u8 = 0x05;
 const REQUIRED_THREADS: u8 = 0x10;
 const STACK: u8 = 0x12;
 const ARGUMENT: u8 = 0x17;
-const ARGUMENTS: u8 = 0x19;
+const ARGUMENTS_SIZE: u8 = 0x19;
 const REGISTERS: u8 = 0x2f;
 const LARGE_ARGUMENT: u8 = 0x45;
 
@@ -64,8 +64,8 @@ struct RecordedKernel {
     stack: Option<u32>,
     shared: Option<u32>,
     constant_bank: Option<u32>,
-    /// The size of all arguments.
-    arguments: Option<u32>,
+    /// The size of all arguments together.
+    arguments_size: Option<u32>,
     /// The maximum number of threads in a block.
     threads: Option<u32>,
 }
@@ -114,7 +114,7 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
             scratch: of_symbol.stack,
             // A kernel without shared memory or without arguments has no record of them.
             lds: Some(of_section.shared.unwrap_or(0)),
-            kernarg: Some(of_section.arguments.unwrap_or(0)),
+            kernarg: Some(of_section.arguments_size.unwrap_or(0)),
             constant_bank: of_section.constant_bank,
             max_workgroup: of_section.threads,
             code_size: Some(code.size),
@@ -179,8 +179,8 @@ impl RecordedKernels {
                 (STACK, None, [Some(symbol), Some(stack), _]) => {
                     self.of_symbols.entry(symbol.into()).or_default().stack = Some(stack);
                 }
-                (ARGUMENTS, Some(section), _) => {
-                    self.of_sections.entry(section).or_default().arguments = u32::try_from(value).ok();
+                (ARGUMENTS_SIZE, Some(section), _) => {
+                    self.of_sections.entry(section).or_default().arguments_size = u32::try_from(value).ok();
                 }
                 // Position and offset, 16 bits each, share the second value. The size is in the third value: from bit
                 // 18 on or, for a kernel with more than 4 KiB of arguments, in the lower 16 bits.

@@ -121,7 +121,7 @@ fn read(code: &[u8], arguments: Option<ArgumentLists>) -> Result<Vec<Kernel>, Ma
     let file = File::read(code)?;
     let mut list = KernelsFound {
         kernels: Vec::new(),
-        names: Allowance::new(KERNEL_NAMES_MAX),
+        name_bytes: Allowance::new(KERNEL_NAMES_MAX),
         work: Allowance::times(CHECKED_MAX, code),
         arguments,
     };
@@ -136,8 +136,8 @@ fn read(code: &[u8], arguments: Option<ArgumentLists>) -> Result<Vec<Kernel>, Ma
 /// The kernels found so far, and the limits.
 struct KernelsFound {
     kernels: Vec<Kernel>,
-    /// The bytes of names that are left.
-    names: Allowance,
+    /// The bytes that further names may take.
+    name_bytes: Allowance,
     /// The bytes that may still be read: tables of a hostile file may all refer to the same bytes.
     work: Allowance,
     /// The lists of arguments, or `None` if arguments are not read.
@@ -147,7 +147,7 @@ struct KernelsFound {
 impl KernelsFound {
     /// Adds a kernel that a table at `offset` describes, with a name.
     fn add(&mut self, name: &[u8], kernel: Kernel, offset: u64) -> Result<(), Malformed> {
-        if to_u64(self.kernels.len()) >= KERNELS_MAX || self.names.take(len_u64(name)).is_none() {
+        if to_u64(self.kernels.len()) >= KERNELS_MAX || self.name_bytes.take(len_u64(name)).is_none() {
             let text = format!(
                 "the kernels at offset {offset} exceed the limits of {KERNELS_MAX} kernels and {KERNEL_NAMES_MAX} bytes of names"
             );
@@ -160,9 +160,9 @@ impl KernelsFound {
         Ok(())
     }
 
-    /// Reads the arguments of a kernel with `read`, and returns the list that equal kernels share. Returns `None` if
-    /// arguments are not read. `read` returns `None` if the arguments are broken, which is reported as `broken` at
-    /// `offset`, where the table is that describes the kernel.
+    /// Reads the arguments of a kernel with `read`, and returns the list that kernels with equal arguments share.
+    /// Returns `None` if arguments are not read. If `read` returns `None`, the arguments are broken: the error has the
+    /// text `broken` and `offset`, the offset of the table that describes the kernel.
     fn share_arguments<A: Iterator<Item = Option<Argument>>>(
         &mut self,
         offset: u64,

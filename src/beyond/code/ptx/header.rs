@@ -32,7 +32,7 @@ impl Header {
         // No blank is needed between the version and `.target`, so the digits are read one by one.
         let (major, rest) = word(directive(data, VERSION)?, u8::is_ascii_digit)?;
         let (minor, rest) = word(rest.strip_prefix(b".")?, u8::is_ascii_digit)?;
-        let (sm, rest) = word(directive(rest, b".target")?, is_part)?;
+        let (sm, rest) = word(directive(rest, b".target")?, is_word_byte)?;
         if !sm.strip_prefix("sm_")?.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
         }
@@ -51,28 +51,28 @@ impl Header {
 /// which are skipped. Returns `None` if another directive follows: then addresses have 64 bits.
 fn read_address_size(mut rest: &[u8]) -> Option<String> {
     while let [b',', option @ ..] = after_blanks(rest)? {
-        rest = word(after_blanks(option)?, is_part)?.1;
+        rest = word(after_blanks(option)?, is_word_byte)?.1;
     }
-    let (size, _) = word(directive(rest, b".address_size")?, is_part)?;
+    let (size, _) = word(directive(rest, b".address_size")?, is_word_byte)?;
     Some(size)
 }
 
-/// Returns the argument of the directive at the start of `data`, with all bytes after it. Returns `None` if another
-/// word is there: a directive ends with a blank or a comment, so `.versions` is not `.version`.
-pub(crate) fn directive<'p>(data: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
-    let after_word = after_blanks(data)?.strip_prefix(directive)?;
+/// Returns the rest of `data` from the argument of the directive `name` on. Returns `None` if `data` begins with
+/// another word: a directive ends with a blank or a comment, so `.versions` is not `.version`.
+pub(crate) fn directive<'p>(data: &'p [u8], name: &[u8]) -> Option<&'p [u8]> {
+    let after_word = after_blanks(data)?.strip_prefix(name)?;
     let argument = after_blanks(after_word)?;
     let has_blank = argument.len() < after_word.len();
     if has_blank { Some(argument) } else { None }
 }
 
-/// Splits `data` after the bytes at its start that are part of a word.
+/// Splits `data` after the bytes at its start that are part of a word. Returns the word and the rest.
 fn word(data: &[u8], is_part: fn(&u8) -> bool) -> Option<(String, &[u8])> {
     let (word, rest) = data.split_at_checked(data.iter().take_while(|byte| is_part(byte)).count())?;
     Some((text(word)?, rest))
 }
 
-fn is_part(byte: &u8) -> bool {
+fn is_word_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || *byte == b'_'
 }
 

@@ -28,13 +28,13 @@ const COMMENTS_MAX: usize = 512;
 /// in the middle of a line. Comments before the directive belong to the PTX, back to a byte that is not text.
 pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
     let before = data.get(at.saturating_sub(COMMENTS_MAX)..at)?;
-    let other = before.iter().rposition(|byte| !is_text_byte(byte));
+    let last_non_text = before.iter().rposition(|byte| !is_text_byte(byte));
     let mut start = at - before.len();
-    if let Some(other) = other {
-        start += other + 1;
+    if let Some(last_non_text) = last_non_text {
+        start += last_non_text + 1;
     }
-    // If only text precedes in the bytes that were searched, a comment may begin before them.
-    let is_start_of_text = start == 0 || other.is_some();
+    // If all bytes that were searched are text, a comment may begin before them.
+    let is_start_of_text = start == 0 || last_non_text.is_some();
     let has_only_comments = matches!(after_blanks(data.get(start..at)?), Some([]));
     if is_start_of_text && has_only_comments {
         return Some(start);
@@ -51,8 +51,8 @@ pub(crate) fn text_at(data: &[u8]) -> &[u8] {
     data.split(|byte| byte.is_ascii() && !is_text_byte(byte)).next().unwrap_or_default()
 }
 
-/// Returns the PTX at the start of text, or `None` if it has no function with a body or is not complete: then the text
-/// only looks like PTX, or was cut short.
+/// Returns the PTX at the start of text. Returns `None` for text that only looks like PTX, because it has no function
+/// with a body, and for PTX that is cut short.
 pub(crate) fn whole(text: &[u8]) -> Option<&[u8]> {
     let mut ptx = text;
     // Data such as tables of numbers may follow the last statement.
@@ -117,7 +117,7 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
     if let Some(at) = memchr(0, ptx) {
         return fail_at("a zero byte in PTX", to_u64(at));
     }
-    let (mut rest, mut depth, mut outermost) = (ptx, 0_usize, 0);
+    let (mut rest, mut depth, mut outermost_at) = (ptx, 0_usize, 0);
     while let Some(skipped) = rest.iter().position(|byte| matches!(byte, b'{' | b'}' | b'"' | b'/')) {
         let special = rest.get(skipped..).unwrap_or_default();
         let at = len_u64(ptx) - len_u64(special);
@@ -125,7 +125,7 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
         rest = match special {
             [b'{', ..] => {
                 if depth == 0 {
-                    outermost = at;
+                    outermost_at = at;
                 }
                 depth += 1;
                 next
@@ -147,7 +147,7 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
             _ => next,
         };
     }
-    if depth > 0 { fail_at("a brace without end", outermost) } else { Ok(()) }
+    if depth > 0 { fail_at("a brace without end", outermost_at) } else { Ok(()) }
 }
 
 /// Returns the text after a string literal. `text` begins after the opening quote. The literal ends at its closing

@@ -245,6 +245,7 @@ struct EntryReader<'a> {
 }
 
 impl EntryReader<'_> {
+    /// Reads the code objects of an entry.
     fn read(&mut self, record: Result<Record<'_>, Malformed>) -> Result<(), Malformed> {
         let record = record?;
         match record.parts()? {
@@ -253,6 +254,7 @@ impl EntryReader<'_> {
         }
     }
 
+    /// Reads an entry of a single code object, compressed or not.
     fn read_single(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
         let image = record.image()?;
         let stored = record.stored()?;
@@ -276,17 +278,17 @@ impl EntryReader<'_> {
     fn read_concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
         let (stored, codec) = (record.stored()?, record.codec());
         let inflated = if codec.is_some() { record.fields.inflated } else { len_of(&stored) };
-        let whole = Bounds { base: 0, len: inflated };
+        let whole_bounds = Bounds { base: 0, len: inflated };
         for part in parts {
-            let (start, needed) = (part.offset_in_whole(), part.fields.stored_len);
-            let range = whole.claim(start, needed, "a code object that is compressed with others")?;
+            let (start, padded_len) = (part.offset_in_whole(), part.fields.stored_len);
+            let range = whole_bounds.claim(start, padded_len, "a code object that is compressed with others")?;
             let image = part.image()?;
             let content = match codec {
                 Some(codec) => {
                     let end = ContentEnd::Padded(image.kind);
                     Stored::Packed(Packed { range, end, ..Packed::whole(stored.clone(), codec, inflated) })
                 }
-                None => self.plain_content(image.kind, stored.start.saturating_add(start), needed),
+                None => self.plain_content(image.kind, stored.start.saturating_add(start), padded_len),
             };
             self.push(part, image, content)?;
         }
@@ -307,7 +309,7 @@ impl EntryReader<'_> {
     }
 }
 
-/// Returns the length in bytes of a plain code object without its zeros of padding, or the length of all bytes if
+/// Returns the length in bytes of a plain code object without its padding of zeros. Returns the length of all bytes if
 /// nothing shows where the code object ends.
 pub(super) fn plain_len(kind: CudaKind, padded: &[u8]) -> u64 {
     let len = len_u64(padded);

@@ -1,4 +1,5 @@
-//! The header of an entry in a fatbin, and of a code object that is compressed with others.
+//! Records of fatbins: the header of an entry, and the header of a code object that is compressed with others in one
+//! entry. Both have the same fields.
 
 use std::ops::Range;
 
@@ -41,20 +42,23 @@ record! {
         stored_len: 8,
         /// The length of the code object without padding if it is compressed, otherwise 0.
         exact_len: 4,
+        /// The offset in the header of two numbers, the offset and the length of the options, or 0 without options.
         options: 4,
         minor: 2,
         major: 2,
         sm: 4,
+        /// The offset in the header of the identifier, or 0 without one.
         identifier: 4,
         identifier_len: 4,
         flags: 8,
+        /// Unknown. Copied when the header is written again.
         at_48: 8,
         /// The inflated length if the code object is compressed, otherwise 0.
         inflated: 8,
     }
 }
 
-/// A header with its offset in the file.
+/// A record: the header of an entry, or of a code object that is compressed with others.
 #[derive(Clone, Debug)]
 pub(super) struct Record<'a> {
     pub(super) fields: EntryHeader,
@@ -62,7 +66,8 @@ pub(super) struct Record<'a> {
     header: &'a [u8],
     /// The offset of the header in the file.
     base: u64,
-    /// The range of the code object as stored, with padding, counted from the start of the fatbin.
+    /// The range of the code object as stored, with padding, counted from the start of the fatbin. Empty for a code
+    /// object that is compressed with others.
     pub(super) payload: Range<u64>,
 }
 
@@ -134,7 +139,7 @@ impl<'a> Record<'a> {
         self.fields.at_4
     }
 
-    /// The range of the entry, counted from the start of the fatbin.
+    /// The range of the entry with its header, counted from the start of the fatbin.
     pub(super) fn range(&self) -> Range<u64> {
         self.payload.start.saturating_sub(len_u64(self.header))..self.payload.end
     }
@@ -157,8 +162,8 @@ impl<'a> Record<'a> {
         self.fields.options > 0
     }
 
-    /// Returns the copy of the section `.nv.compat` in the header of a cubin, or `None` if the entry is no cubin or has
-    /// no options.
+    /// Returns the copy of the section `.nv.compat` in the header of a cubin, or `None` if the entry is not a cubin or
+    /// has no options.
     ///
     /// Cubins for sm_100 and later have the copy instead of options, with a zero byte before it. The recorded length
     /// does not count the zero byte, so the copy is the `len` bytes after it. Options of an older cubin would
@@ -194,14 +199,15 @@ impl<'a> Record<'a> {
         }
         let what = "the number of code objects compressed together";
         let header_len = len_u64(self.header);
-        let numbers = self.strings();
-        let mut cursor = Cursor::new(numbers, self.at(FIXED_LEN));
+        // The number and the length of the records, then the records.
+        let table = self.strings();
+        let mut cursor = Cursor::new(table, self.at(FIXED_LEN));
         let (count, len) = (cursor.u32(what)?, cursor.u32(what)?);
-        if u64::from(len) != len_u64(numbers) {
+        if u64::from(len) != len_u64(table) {
             return Err(cursor.invalid("length of the records of a fatbin entry", len, "the rest of the header"));
         }
         let mut position = RECORDS_AT;
-        let (mut parts, mut end) = (Vec::new(), 0);
+        let (mut parts, mut previous_end) = (Vec::new(), 0);
         while position < header_len {
             let rest = tail(self.header, position).unwrap_or_default();
             let mut part = Self::read_fixed(rest, self.at(position))?;
@@ -210,12 +216,12 @@ impl<'a> Record<'a> {
             let len = part.len_with_strings()?;
             part.header = part.within(0, len, "the strings of a fatbin entry")?;
             let start = part.offset_in_whole();
-            if start < end {
+            if start < previous_end {
                 let (what, expected) =
                     ("offset of a code object compressed with others", "the end of the one before it or more");
                 return Err(part.invalid(what, start, AT_4, expected));
             }
-            end = start.saturating_add(part.fields.stored_len);
+            previous_end = start.saturating_add(part.fields.stored_len);
             parts.push(part);
             add(&mut position, len);
         }

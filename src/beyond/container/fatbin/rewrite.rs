@@ -23,10 +23,10 @@ use crate::beyond::parallel;
 /// The field of a fatbin's header with the length of all entries.
 const ENTRIES_LEN: Range<usize> = 8..16;
 
-/// The level of zstd at which the new content of a code object is compressed first.
-const LEVEL: i32 = 9;
+/// The level of zstd for the first try to compress the new content of a code object.
+const FIRST_LEVEL: i32 = 9;
 
-/// The slower level of zstd for a new content that is longer than the old one at [`LEVEL`].
+/// The slower level of zstd for a new content that is longer than the old one at [`FIRST_LEVEL`].
 const SLOW_LEVEL: i32 = 19;
 
 /// The offset of the ABI version in an ELF header, in bytes.
@@ -45,7 +45,7 @@ pub(crate) enum CodePacking<'n> {
     },
     /// Writes cubins plain, and PTX as it is.
     Plain,
-    /// Writes the code objects as they are, except one of any kind. That one gets another content in its old form.
+    /// Writes the code objects as they are, except one of any kind, which gets another content in its old form.
     Replacing {
         /// The index of the replaced code object in the fatbin.
         index: usize,
@@ -99,14 +99,14 @@ pub(crate) fn rewrite<W: Write + Seek>(
     sum([range.start, len])
 }
 
-/// An entry of which at least one code object is kept.
+/// An entry with at least one code object that is kept.
 struct KeptEntry<'r, 'a> {
     record: &'r Record<'a>,
     /// The code objects that are compressed together, or `None` for a single one.
     parts: Option<Vec<Record<'a>>>,
     /// The indices of its code objects in the fatbin.
     indices: Range<usize>,
-    /// Whether each of them is kept.
+    /// Whether each code object is kept.
     kept: Vec<bool>,
 }
 
@@ -133,7 +133,7 @@ fn kept_entries<'r, 'a>(
     Ok(entries)
 }
 
-/// Returns the weight of a piece, which is that of the memory that it takes until it is written.
+/// Returns the weight of a piece for [`parallel::in_order`], by the memory that it takes until it is written.
 fn weight_of(piece: &Piece<'_>) -> usize {
     match piece {
         Piece::Bytes(bytes) => parallel::weight_of_len(len_u64(bytes)),
@@ -184,14 +184,14 @@ impl<'a> FatbinWriter<'a> {
             (_, None) if matches!(packing, CodePacking::Replacing { .. }) => self.keep(record),
             (None, None) => self.repack(record),
             (None, Some((_, content))) => self.replace_content(record, content),
-            (Some(parts), new) => self.repack_concatenated(record, parts, &entry.kept, new),
+            (Some(parts), replacement) => self.repack_concatenated(record, parts, &entry.kept, replacement),
         }
     }
 
     /// Packs an entry with one code object again, or keeps it as it is.
     fn repack(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
         let (codec, kind) = (record.codec(), record.kind());
-        let stays = match (kind, self.compression) {
+        let keeps_form = match (kind, self.compression) {
             // Code with an unknown method cannot be inflated.
             _ if codec == Some(Codec::Unknown) => true,
             // PTX keeps its form even if code is not to be compressed: `fatbinary` compresses PTX by default.
@@ -205,7 +205,7 @@ impl<'a> FatbinWriter<'a> {
             // No tool is known that reads another form of these.
             (CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_), _) => true,
         };
-        if stays {
+        if keeps_form {
             return self.keep(record);
         }
         let content = self.content(record)?;
@@ -233,7 +233,7 @@ impl<'a> FatbinWriter<'a> {
     fn pack_as(&self, record: &Record<'_>, codec: Codec, content: &[u8]) -> Result<(Codec, Vec<u8>)> {
         let (codec, _) = same_compression(Some(codec));
         let old = record.stored().with_path(self.data.path())?;
-        let mut packed = codec.compress(content, LEVEL, self.data.path())?;
+        let mut packed = codec.compress(content, FIRST_LEVEL, self.data.path())?;
         if len_u64(&packed) > len_of(&old) && codec == Codec::Zstd {
             packed = codec.compress(content, SLOW_LEVEL, self.data.path())?;
         }
@@ -268,27 +268,27 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// Packs an entry with several code objects again, without the code objects for which `kept` is false. `new` is the
-    /// code object to replace: its index in the entry, and its new content.
+    /// Packs an entry with several code objects again, without the code objects for which `kept` is false.
+    /// `replacement` is the code object to replace: its index in the entry, and its new content.
     fn repack_concatenated(
         &self,
         record: &Record<'a>,
         parts: &[Record<'a>],
         kept: &[bool],
-        new: Option<(usize, &[u8])>,
+        replacement: Option<(usize, &[u8])>,
     ) -> Result<Vec<Piece<'a>>> {
         let codec = record.codec();
         let is_ptx = parts.iter().all(Record::is_ptx);
         // An entry without a change stays if it cannot be inflated, or if it is PTX and code is not to be compressed.
-        let keeps_all = !kept.contains(&false) && new.is_none();
+        let keeps_all = !kept.contains(&false) && replacement.is_none();
         let may_stay = codec == Some(Codec::Unknown) || (is_ptx && self.compression.is_none());
         if keeps_all && may_stay {
             return self.keep(record);
         }
         let content = self.content(record)?;
-        let codes = self.kept_codes(parts, kept, content.as_slice().bytes(), new)?;
+        let codes = self.kept_codes(parts, kept, content.as_slice().bytes(), replacement)?;
         // PTX stays compressed, and so does all code of the entry if a code object is replaced.
-        let stays_compressed = is_ptx || (new.is_some() && codec.is_some());
+        let stays_compressed = is_ptx || (replacement.is_some() && codec.is_some());
         let compression = match self.compression {
             None if stays_compressed => Some(same_compression(codec)),
             compression => compression,
@@ -303,12 +303,12 @@ impl<'a> FatbinWriter<'a> {
         let header = NewHeader { fields: record.fields, strings: &strings };
         // An entry with a replaced code object keeps its method. It may be compressed harder to fit into the old space.
         // `pack_as` uses the same `method`, because a replacement comes without a compression for the whole fatbin.
-        let packed = match (new, codec) {
+        let packed = match (replacement, codec) {
             (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
             _ => method.compress(&whole, level, self.data.path())?,
         };
         let old_len = len_of(&record.range());
-        if keeps_all && is_readable(codec, method) && old_len <= entry_len(header, &packed)? {
+        if keeps_all && drivers_read(codec, method) && old_len <= entry_len(header, &packed)? {
             return self.keep(record);
         }
         encode_entry(header, packed, Some((method, len_u64(&whole))))
@@ -330,20 +330,20 @@ impl<'a> FatbinWriter<'a> {
     }
 
     /// Returns the code objects of an entry that are `kept`. `whole` has the bytes of all code objects of the entry.
-    /// `new` is the code object to replace: its index in the entry, and its new content.
+    /// `replacement` is the code object to replace: its index in the entry, and its new content.
     fn kept_codes<'c>(
         &self,
         parts: &[Record<'c>],
         kept: &[bool],
         whole: &'c [u8],
-        new: Option<(usize, &[u8])>,
+        replacement: Option<(usize, &[u8])>,
     ) -> Result<Vec<KeptCode<'c>>> {
         let mut codes = Vec::new();
         for ((index, part), &is_kept) in parts.iter().enumerate().zip(kept) {
             if !is_kept {
                 continue;
             }
-            let (header, bytes) = match new {
+            let (header, bytes) = match replacement {
                 Some((replaced, content)) if replaced == index => {
                     self.ensure_attributes(part, content)?;
                     let mut content = with_zero(part.kind(), content).into_owned();
@@ -406,7 +406,8 @@ impl<'a> FatbinWriter<'a> {
         Ok(vec![Piece::Input(self.data.claimed(&record.range())?)])
     }
 
-    /// Returns the bytes of the code objects of an entry, with the zero byte after PTX, without padding.
+    /// Returns the code objects of an entry, PTX with its zero byte: all inflated bytes of a compressed entry,
+    /// otherwise the code object without padding.
     fn content(&self, record: &Record<'a>) -> Result<Content<'a>> {
         let stored = record.stored().with_path(self.data.path())?;
         let Some(codec) = record.codec() else {
@@ -415,7 +416,7 @@ impl<'a> FatbinWriter<'a> {
             return Ok(Content::InPlace(self.data.claimed(&span(stored.start, len))?));
         };
         let packed = Packed { limit: self.limit, ..Packed::whole(stored, codec, record.fields.inflated) };
-        // Each entry is read once, so nothing is gained by keeping what was inflated last.
+        // Each entry is read once, so the inflated bytes are not kept for the next one.
         let whole = LastInflated::default().get(self.data, &packed)?;
         let range = 0..whole.len();
         Ok(Content::Inflated(whole, range))
@@ -440,18 +441,17 @@ fn lacks_attributes(record: &Record<'_>) -> bool {
 /// driver that reads the new compression must also read the old one.
 fn may_keep_form(codec: Option<Codec>, compression: Option<Compression>) -> bool {
     match compression {
-        Some((method, _)) => is_readable(codec, method),
+        Some((method, _)) => drivers_read(codec, method),
         None => true,
     }
 }
 
-/// Whether drivers that read `method` read a code object with this compression: only later drivers read zstd.
-fn is_readable(codec: Option<Codec>, method: Codec) -> bool {
+/// Whether all drivers that read `method` also read code with the compression `codec`: only later drivers read zstd.
+fn drivers_read(codec: Option<Codec>, method: Codec) -> bool {
     codec != Some(Codec::Zstd) || method == Codec::Zstd
 }
 
-/// Returns the compression for the new content of a code object with this compression. LZ4 replaces zlib, which is not
-/// written.
+/// Returns the compression for new code in place of code with the compression `codec`: zstd for zstd, otherwise LZ4.
 fn same_compression(codec: Option<Codec>) -> Compression {
     (if codec == Some(Codec::Zstd) { Codec::Zstd } else { Codec::Lz4 }, Method::Zstd.default_level())
 }
@@ -480,7 +480,7 @@ fn concatenate(codes: Vec<KeptCode<'_>>) -> Result<(Vec<u8>, Vec<u8>)> {
     Ok((whole, strings))
 }
 
-/// A code object that an entry with several keeps, or its new content.
+/// A code object that is kept of an entry with several, or its new content.
 struct KeptCode<'c> {
     header: NewHeader<'c>,
     kind: CudaKind,
@@ -510,9 +510,8 @@ fn header_for<'s>(record: &Record<'s>, content: &[u8]) -> NewHeader<'s> {
     header
 }
 
-/// Returns the major and minor version that the header of an entry has for its content. That is the version of the
-/// language for PTX. For a cubin, it is the version of ELF, which is always 1, and of the ABI. Returns `None` for other
-/// content.
+/// Returns the major and minor version that the header of an entry has for its content: the version of the language for
+/// PTX; for a cubin, the version of ELF, which is always 1, and the ABI version. Returns `None` for other content.
 fn version_of(kind: CudaKind, content: &[u8]) -> Option<(u16, u16)> {
     match kind {
         CudaKind::Ptx => Some(ptx::Header::of(content)?.version),

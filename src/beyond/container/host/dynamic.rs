@@ -6,7 +6,7 @@
 //! | `DT_RELA`, `DT_RELASZ` | an address, a symbol and an addend each |
 //! | `DT_REL`, `DT_RELSZ` | an address and a symbol each; the addend is in the bytes that the loader replaces |
 //! | `DT_ANDROID_RELA`, `DT_ANDROID_REL` and their sizes | the same, packed ([`PackedRelocations`]) |
-//! | `DT_RELR`, `DT_ANDROID_RELR` | not read: the bytes in the file are the address, less that of the file |
+//! | `DT_RELR`, `DT_ANDROID_RELR` | not read: the bytes in the file are the address, less the address at which the file is loaded |
 //! | `DT_JMPREL` | not read: for functions only |
 //!
 //! Sources: System V ABI, chapter 5; lld 22.1.8 (`--pack-dyn-relocs`).
@@ -91,8 +91,8 @@ impl<'d> Dynamic<'d> {
         Some(dynamic)
     }
 
-    /// Passes the relocations to `visit`, at most `most` of them.
-    pub(super) fn visit_relocations(&self, most: usize, visit: &mut dyn FnMut(DynamicRelocation)) {
+    /// Passes the relocations to `visit`, at most `max_count` of them.
+    pub(super) fn visit_relocations(&self, max_count: usize, visit: &mut dyn FnMut(DynamicRelocation)) {
         let encoding = self.file.encoding;
         let with_addends = self.table(DT_RELA, DT_RELASZ);
         let with_addends = records::<Relocation>(&self.file, with_addends).map(|relocation| DynamicRelocation {
@@ -107,15 +107,15 @@ impl<'d> Dynamic<'d> {
             addend: None,
         });
         let packed = [(DT_ANDROID_RELA, DT_ANDROID_RELASZ), (DT_ANDROID_REL, DT_ANDROID_RELSZ)];
-        let packed = packed.into_iter().flat_map(|(start, len)| {
-            let relocations = PackedRelocations::read(self.table(start, len));
+        let packed = packed.into_iter().flat_map(|(start_tag, len_tag)| {
+            let relocations = PackedRelocations::read(self.table(start_tag, len_tag));
             relocations.into_iter().flatten().map(move |packed| DynamicRelocation {
                 address: packed.offset,
                 symbol: symbol_of(packed.info, encoding),
-                addend: if start == DT_ANDROID_RELA { Some(packed.addend) } else { None },
+                addend: if start_tag == DT_ANDROID_RELA { Some(packed.addend) } else { None },
             })
         });
-        with_addends.chain(short).chain(packed).take(most).for_each(visit);
+        with_addends.chain(short).chain(packed).take(max_count).for_each(visit);
     }
 
     /// Returns the address of a symbol, or `None` if another file defines it. Without a symbol, the address is 0.
@@ -131,23 +131,24 @@ impl<'d> Dynamic<'d> {
         if is_undefined { None } else { Some(symbol.value) }
     }
 
+    /// Returns the value of the first entry with a tag.
     fn value(&self, tag: DynamicTag) -> Option<u64> {
         let tag = u64::try_from(tag.0).ok()?;
         Some(self.entries.iter().find(|entry| entry.tag == tag)?.value)
     }
 
     /// Returns the table that two entries locate, or no bytes if it is not in the file.
-    fn table(&self, start: DynamicTag, len: DynamicTag) -> &'d [u8] {
-        let locate = || slice(self.file.data, self.offset_of(self.value(start)?)?, self.value(len)?);
+    fn table(&self, start_tag: DynamicTag, len_tag: DynamicTag) -> &'d [u8] {
+        let locate = || slice(self.file.data, self.offset_of(self.value(start_tag)?)?, self.value(len_tag)?);
         locate().unwrap_or_default()
     }
 
     /// Returns the offset in the file of an address.
     fn offset_of(&self, address: u64) -> Option<u64> {
         self.file.segments.iter().find_map(|segment| {
-            let inside = address.checked_sub(segment.address)?;
-            let is_inside = segment.is(PT_LOAD) && inside < segment.size;
-            if is_inside { segment.offset.checked_add(inside) } else { None }
+            let offset_in_segment = address.checked_sub(segment.address)?;
+            let is_inside = segment.is(PT_LOAD) && offset_in_segment < segment.size;
+            if is_inside { segment.offset.checked_add(offset_in_segment) } else { None }
         })
     }
 }
@@ -159,7 +160,7 @@ fn records<'t, R: Record + 't>(file: &File<'_>, table: &'t [u8]) -> impl Iterato
     table.chunks_exact(len.max(1)).map(move |record| encoding.decode(record))
 }
 
-/// The bits of the flags of a group of packed relocations: what all of the group have in common, and whether they have
+/// The flags of a group of packed relocations: the numbers that all its relocations share, and whether they have
 /// addends.
 const SAME_INFO: u64 = 1;
 const SAME_DISTANCE: u64 = 2;
@@ -177,13 +178,14 @@ const HAS_ADDENDS: u64 = 8;
 /// | symbol and type of each | 1 |
 /// | difference of the addend from the one before | 4 and 8 |
 ///
-/// A relocation is the numbers that the group does not have: distance, symbol and type, difference of the addend (8).
-/// Without 8, the addend is 0.
+/// The relocations of a group follow. Each has the numbers that the group lacks: distance, symbol and type, and with
+/// the flag 8 the difference of the addend. Without the flag 8, the addend is 0.
 struct PackedRelocations<'d> {
     data: &'d [u8],
-    /// The number of relocations left, in all groups and in this one.
-    left: u64,
-    left_in_group: u64,
+    /// The number of relocations that are not read yet, in all groups.
+    remaining: u64,
+    /// The number of relocations that are not read yet in the current group.
+    remaining_in_group: u64,
     flags: u64,
     distance: u64,
     offset: u64,
@@ -191,6 +193,7 @@ struct PackedRelocations<'d> {
     addend: u64,
 }
 
+/// A relocation of a packed table.
 struct PackedRelocation {
     offset: u64,
     info: u64,
@@ -201,9 +204,9 @@ impl<'d> PackedRelocations<'d> {
     /// Reads the beginning of a table. Returns `None` for a table of another format.
     fn read(table: &'d [u8]) -> Option<Self> {
         let data = table.strip_prefix(b"APS2")?;
-        let (left_in_group, flags, distance, info, addend) = (0, 0, 0, 0, 0);
-        let mut packed = Self { data, left: 0, left_in_group, flags, distance, offset: 0, info, addend };
-        packed.left = packed.number()?;
+        let (remaining_in_group, flags, distance, info, addend) = (0, 0, 0, 0, 0);
+        let mut packed = Self { data, remaining: 0, remaining_in_group, flags, distance, offset: 0, info, addend };
+        packed.remaining = packed.number()?;
         packed.offset = packed.number()?;
         Some(packed)
     }
@@ -230,7 +233,7 @@ impl<'d> PackedRelocations<'d> {
 
     /// Reads the numbers that all relocations of the next group have in common.
     fn start_group(&mut self) -> Option<()> {
-        self.left_in_group = self.number()?;
+        self.remaining_in_group = self.number()?;
         self.flags = self.number()?;
         if self.has(SAME_DISTANCE) {
             self.distance = self.number()?;
@@ -251,12 +254,12 @@ impl Iterator for PackedRelocations<'_> {
     type Item = PackedRelocation;
 
     fn next(&mut self) -> Option<PackedRelocation> {
-        self.left = self.left.checked_sub(1)?;
+        self.remaining = self.remaining.checked_sub(1)?;
         // A group may have no relocations.
-        while self.left_in_group == 0 {
+        while self.remaining_in_group == 0 {
             self.start_group()?;
         }
-        self.left_in_group = self.left_in_group.checked_sub(1)?;
+        self.remaining_in_group = self.remaining_in_group.checked_sub(1)?;
         let distance = if self.has(SAME_DISTANCE) { self.distance } else { self.number()? };
         self.offset = self.offset.wrapping_add(distance);
         if !self.has(SAME_INFO) {

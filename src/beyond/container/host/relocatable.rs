@@ -22,7 +22,7 @@ use crate::base::io::piece::Piece;
 use crate::beyond::base::io::ChangedRange;
 use crate::beyond::code::elf::{File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of};
 
-/// The largest number of bytes by which a relocation in an x86 instruction refers to an offset before its target.
+/// The largest distance in bytes from the offset that a relocation in an x86 instruction refers to up to its target.
 ///
 /// The processor counts from the end of the instruction, but the relocation counts from the field that it fills in. So
 /// compilers subtract the number of bytes from the field to the end of the instruction, which has at most 15 bytes.
@@ -33,16 +33,19 @@ const DIRECT: [u64; 3] = [1, 10, 11];
 
 /// A bundle in a section that gets new contents. Offsets count from the start of the section.
 pub(crate) struct MovedBundle {
+    /// The range in the old content of the section.
     pub(crate) before: Range<u64>,
+    /// The range in the new content.
     pub(crate) now: Range<u64>,
     /// Whether the bundle keeps its bytes. Only then is there a new offset for each old offset inside of it.
-    pub(crate) is_same: bool,
+    pub(crate) keeps_bytes: bool,
 }
 
 /// A section that gets new contents.
 pub(crate) struct NewContent<'p> {
     /// The range of the section in the old file.
     pub(crate) old: Range<u64>,
+    /// The new content.
     pub(crate) new: Slice<'p>,
     /// The bundles of the section, in their order.
     pub(crate) moved: Vec<MovedBundle>,
@@ -51,11 +54,11 @@ pub(crate) struct NewContent<'p> {
 impl NewContent<'_> {
     /// Returns the new offset of data that starts at an old offset. Returns `None` inside of a bundle whose bytes
     /// changed, in the padding between two bundles, and outside of the section.
-    fn start_at(&self, old: u64) -> Option<u64> {
+    fn new_start_of(&self, old: u64) -> Option<u64> {
         // The number of bundles that begin at the offset or before it.
-        let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
+        let begun_count = self.moved.partition_point(|bundle| bundle.before.start <= old);
         // Nothing before the first bundle moves.
-        let Some(bundle) = self.last_of(begun) else { return Some(old) };
+        let Some(bundle) = self.last_of(begun_count) else { return Some(old) };
         // The inside of a bundle that only moved moves with it.
         if let Some(new) = bundle.offset_inside(old) {
             return Some(new);
@@ -65,7 +68,7 @@ impl NewContent<'_> {
         }
         // The padding between two bundles may get another length. Data after the last bundle keeps its distance from
         // it.
-        let is_last = begun == self.moved.len();
+        let is_last = begun_count == self.moved.len();
         if !is_last && old > bundle.before.end {
             return None;
         }
@@ -77,24 +80,24 @@ impl NewContent<'_> {
     /// The relocation is for data that may begin up to `bias` bytes after `old`: see [`BIAS_MAX`]. So it may be for the
     /// data at `old` itself, for a bundle that begins up to `bias` bytes later, or for the end of the bundle that holds
     /// `old`. Returns `None` if none of these has a new offset, or if they do not all move by the same distance.
-    fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
-        let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
+    fn new_target_of(&self, old: u64, bias: u64) -> Option<u64> {
+        let begun_count = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let reach = old.saturating_add(bias);
         // The new offset in each of these cases, or `None` if it would be too large.
         let mut candidates = Vec::new();
-        if let Some(start) = self.start_at(old) {
+        if let Some(start) = self.new_start_of(old) {
             candidates.push(Some(start));
         }
-        for bundle in self.moved.iter().skip(begun) {
+        for bundle in self.moved.iter().skip(begun_count) {
             if bundle.before.start > reach {
                 break;
             }
             candidates.push(at_same_distance(old, bundle.before.start, bundle.now.start));
         }
-        if let Some(bundle) = self.last_of(begun) {
+        if let Some(bundle) = self.last_of(begun_count) {
             let end = bundle.before.end;
             // If the next bundle begins where this one ends, the relocation is for the next one.
-            let is_start_of_next = matches!(self.moved.get(begun), Some(next) if next.before.start == end);
+            let is_start_of_next = matches!(self.moved.get(begun_count), Some(next) if next.before.start == end);
             let is_in_reach = old < end && end <= reach;
             if is_in_reach && !is_start_of_next {
                 candidates.push(at_same_distance(old, end, bundle.now.end));
@@ -106,15 +109,15 @@ impl NewContent<'_> {
 
     /// Returns the new end of data that ended at an old offset, or `None` if that offset is inside of a changed bundle
     /// or outside of the section.
-    fn end_at(&self, old: u64) -> Option<u64> {
-        let begun = self.moved.partition_point(|bundle| bundle.before.start < old);
-        let Some(bundle) = self.last_of(begun) else { return Some(old) };
+    fn new_end_of(&self, old: u64) -> Option<u64> {
+        let begun_count = self.moved.partition_point(|bundle| bundle.before.start < old);
+        let Some(bundle) = self.last_of(begun_count) else { return Some(old) };
         if let Some(new) = bundle.offset_inside(old) {
             return Some(new);
         }
         // Data that ended in the padding after the bundle must not reach into the next bundle, even if the padding
         // became shorter.
-        let limit = match self.moved.get(begun) {
+        let limit = match self.moved.get(begun_count) {
             Some(next) => next.now.start,
             None => self.new.len(),
         };
@@ -145,7 +148,7 @@ impl MovedBundle {
     /// Returns the new offset of `old`, or `None` if that is outside of the bundle, or if the bytes of the bundle
     /// changed.
     fn offset_inside(&self, old: u64) -> Option<u64> {
-        if !self.is_same || !self.before.contains(&old) {
+        if !self.keeps_bytes || !self.before.contains(&old) {
             return None;
         }
         self.now.start.checked_add(old.checked_sub(self.before.start)?)
@@ -161,6 +164,7 @@ struct MovablePart {
 }
 
 impl MovablePart {
+    /// Returns the key that sorts parts by their offsets.
     fn key(&self) -> (u64, u64) {
         (self.range.start, self.range.end)
     }
@@ -278,10 +282,10 @@ impl<'d> Relocatable<'d> {
     }
 
     /// Returns the changes of contents, of the space between sections, and of the headers, or `None` if an offset would
-    /// be too large.
+    /// be too large. `by_section` has the new content of each section, by its index.
     fn layout_changes<'p>(&self, by_section: &[Option<&NewContent<'p>>]) -> Option<Vec<ChangedRange<'p>>> {
         let (mut header, mut sections, mut changes) = (self.file.header, self.sections.clone(), Vec::new());
-        // The ends of the part before, in the old file and in the new one. The file header comes first.
+        // The ends of the previous part, in the old file and in the new one. The file header comes first.
         let file_header_len = self.file.encoding.len_of::<Header>();
         let (mut old_end, mut new_end) = (file_header_len, file_header_len);
         for part in &self.parts {
@@ -297,7 +301,7 @@ impl<'d> Relocatable<'d> {
                 (old_end, new_end) = (part.range.end, new.checked_add(new_len)?);
                 new
             } else {
-                // An empty section inside of the part before, the only overlap that `movable_parts` accepts. It keeps
+                // An empty section inside of the previous part, the only overlap that `movable_parts` accepts. It keeps
                 // its distance from the end of that part. The next part follows the part around it.
                 old.saturating_add(new_end).saturating_sub(old_end)
             };
@@ -355,7 +359,7 @@ impl<'d> Relocatable<'d> {
         by_section: &[Option<&NewContent<'_>>],
     ) -> Result<Option<Vec<u8>>, String> {
         let (table, encoding) = (self.table::<Relocation>(section), self.file.encoding);
-        // The field `info` has the number of the section that the relocations fill in.
+        // The field `info` has the index of the section whose bytes the relocations change.
         if !table.is_empty() && content_at(section.info, by_section).is_some() {
             return Err(format!("they have relocations, in '{}'", self.section_name(section)));
         }
@@ -374,29 +378,29 @@ impl<'d> Relocatable<'d> {
         Ok(new)
     }
 
-    /// Returns the new addend of a relocation that refers to a symbol in a section with new `content`. The addend counts
-    /// from the value of the symbol. Returns `None` if the relocation leads into the middle of a changed bundle, or not
-    /// clearly to one bundle.
+    /// Returns the new addend of a relocation that refers to a symbol in a section with new `content`. The addend
+    /// counts from the value of the symbol. Returns `None` if the relocation leads into the middle of a changed bundle,
+    /// or not clearly to one bundle.
     fn new_addend(&self, relocation: &Relocation, symbol: &Symbol, content: &NewContent<'_>) -> Option<u64> {
         let encoding = self.file.encoding;
         // Instructions of x86-64 count from their end: see `BIAS_MAX`. Others count from the field itself.
         let may_be_in_instruction =
             self.file.header.machine() == EM_X86_64 && !DIRECT.contains(&relocation.kind(encoding));
         let bias = if may_be_in_instruction { BIAS_MAX } else { 0 };
-        let new_symbol = content.start_at(symbol.value)?;
+        let new_symbol = content.new_start_of(symbol.value)?;
         // An addend from `-bias` to 0 refers to the symbol itself, whose new value is enough.
         if encoding.truncated(relocation.addend.wrapping_neg()) <= bias {
             return Some(relocation.addend);
         }
         let target = encoding.truncated(symbol.value.wrapping_add(relocation.addend));
-        let new_target = content.target_at(target, bias)?;
+        let new_target = content.new_target_of(target, bias)?;
         Some(encoding.truncated(new_target.wrapping_sub(new_symbol)))
     }
 
     /// The name of a section, for messages.
     fn section_name(&self, section: &Section) -> String {
-        match &self.file.names {
-            Ok(names) => self.string((*names).into(), section.name),
+        match &self.file.names_index {
+            Ok(index) => self.string((*index).into(), section.name),
             Err(_) => shown(&[]).to_string(),
         }
     }
@@ -452,19 +456,19 @@ fn content_of<'c, 'p>(symbol: &Symbol, by_section: &[Option<&'c NewContent<'p>>]
 
 /// Returns the new value and size of a symbol, or `None` if it refers to the middle of a bundle.
 fn moved_symbol(symbol: &Symbol, content: &NewContent<'_>) -> Option<(u64, u64)> {
-    let start = content.start_at(symbol.value)?;
+    let start = content.new_start_of(symbol.value)?;
     if symbol.size == 0 {
         return Some((start, 0));
     }
-    let end = content.end_at(symbol.value.checked_add(symbol.size)?)?;
+    let end = content.new_end_of(symbol.value.checked_add(symbol.size)?)?;
     Some((start, end.saturating_sub(start)))
 }
 
 /// Returns the sections and their headers in the order of their offsets, or `None` if some of them share bytes, or if
 /// there is more than zeros between and after them.
 fn movable_parts(file: &File<'_>, sections: &[Section]) -> Option<Vec<MovablePart>> {
-    let table = file.header.sections_at;
-    let table = table..table.checked_add(len_u64(file.sections.bytes))?;
+    let table_start = file.header.sections_at;
+    let table = table_start..table_start.checked_add(len_u64(file.sections.bytes))?;
     let mut parts = vec![MovablePart { range: table, alignment: to_u64(file.encoding.word), section: None }];
     // The first section header describes no section.
     for (index, section) in sections.iter().enumerate().skip(1) {
@@ -513,7 +517,7 @@ mod tests {
     /// The bundles of a section: the last of three keeps its bytes.
     fn moved_bundles() -> Vec<MovedBundle> {
         [(0..100, 0..50, false), (104..200, 52..90, false), (4096..5000, 4096..5000, true)]
-            .map(|(before, now, is_same)| MovedBundle { before, now, is_same })
+            .map(|(before, now, keeps_bytes)| MovedBundle { before, now, keeps_bytes })
             .into()
     }
 
@@ -540,7 +544,7 @@ mod tests {
             (4100, 0, Some(4100)),
             (4100, BIAS_MAX, Some(4100)),
         ] {
-            assert_eq!(content.target_at(old, bias), new, "{old} {bias}");
+            assert_eq!(content.new_target_of(old, bias), new, "{old} {bias}");
         }
     }
 }

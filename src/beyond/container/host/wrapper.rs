@@ -49,19 +49,19 @@ use crate::beyond::limits::FAULTS_MAX;
 
 const WRAPPER_LEN: u64 = 24;
 /// The offset of the address in a wrapper.
-const ADDRESS: u64 = 8;
+const ADDRESS_AT: u64 = 8;
 /// The offset of the index in a kpack wrapper.
-const INDEX: u64 = 16;
+const INDEX_AT: u64 = 16;
 /// The alignment of wrappers, in bytes.
 const ALIGNMENT: u64 = 8;
 /// The versions of wrappers.
 const VERSIONS: [u32; 2] = [1, 2];
 
-/// The maximum number of runs of wrappers that are read in a file without section headers. Linkers write one for each
-/// kind, and reading one takes all relocations of the file.
+/// The maximum number of runs of wrappers that are read in a file without section headers. Linkers write one run for
+/// each kind, and all relocations of the file are read for each run.
 pub(crate) const RUNS_MAX: usize = 16;
 
-/// The kinds of wrappers.
+/// The kind of a wrapper, by the code that it registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WrapperKind {
     Fatbin,
@@ -88,7 +88,8 @@ impl WrapperKind {
         }
     }
 
-    /// The kinds of wrappers that may be in one section with this kind: in a split library, references replace bundles.
+    /// The kinds of wrappers that may be in one section with wrappers of this kind: in a split library, references
+    /// replace bundles.
     fn kinds_in_section(self) -> &'static [Self] {
         match self {
             Self::Fatbin => &[Self::Fatbin],
@@ -133,7 +134,7 @@ pub(crate) fn count(section: &[u8], kind: WrapperKind) -> u64 {
 pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
     let mut indices = Vec::new();
     for start in starts_of_kind(section, WrapperKind::KpackReference) {
-        if let Some(index) = array(section, start.saturating_add(INDEX)) {
+        if let Some(index) = array(section, start.saturating_add(INDEX_AT)) {
             indices.push(u32::from_le_bytes(index));
         }
     }
@@ -141,7 +142,7 @@ pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
 }
 
 /// Finds the wrappers in a range of a linked ELF file without section headers, by their magics and versions. Returns
-/// the range of each run of wrappers, with the kind of its first one, and at most [`RUNS_MAX`] of them.
+/// the range of each run of wrappers, with the kind of its first wrapper, but at most [`RUNS_MAX`] runs.
 pub(crate) fn runs(data: &[u8], range: &Range<u64>) -> Vec<(WrapperKind, Range<u64>)> {
     let mut runs = Vec::new();
     for kind in [WrapperKind::Fatbin, WrapperKind::Bundle, WrapperKind::KpackReference] {
@@ -166,16 +167,17 @@ pub(crate) fn runs(data: &[u8], range: &Range<u64>) -> Vec<(WrapperKind, Range<u
     runs
 }
 
-/// Returns the length of the wrappers at the start of data that may be in one section with a kind, without the padding
-/// after them, or 0 if the data does not begin with one.
+/// Returns the length of the run of wrappers at the start of data, without the padding after it, or 0 if the data does
+/// not begin with a wrapper. All wrappers of a run may be in one section with `kind`.
 fn run_len(data: &[u8], kind: WrapperKind) -> u64 {
     let magics: Vec<u32> = kind.kinds_in_section().iter().map(|kind| kind.magic()).collect();
     let mut end = 0;
     for start in wrapper_starts(data) {
         let Some(wrapper) = slice(data, start, WRAPPER_LEN) else { break };
         let number = |at| array(wrapper, at).map(u32::from_le_bytes).unwrap_or_default();
-        let is_padded = start.saturating_sub(end) > WRAPPER_LEN;
-        if is_padded || !magics.contains(&number(0)) || !VERSIONS.contains(&number(4)) {
+        // Zeros that are longer than a wrapper end the run.
+        let is_far = start.saturating_sub(end) > WRAPPER_LEN;
+        if is_far || !magics.contains(&number(0)) || !VERSIONS.contains(&number(4)) {
             break;
         }
         end = start.saturating_add(WRAPPER_LEN);
@@ -196,7 +198,7 @@ pub(crate) fn faults(data: &[u8], base: u64, wrappers: &Range<u64>, kind: Wrappe
     map.starts().filter_map(|start| map.check_wrapper(start, base, kind).err()).take(FAULTS_MAX).collect()
 }
 
-/// Returns the offsets in the file at which the wrappers of a kind point, without targets outside of the file.
+/// Returns the targets of the wrappers of a kind as offsets in the file. Leaves out targets outside of the file.
 /// `wrappers` is the range of their section in the object file `data`.
 pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: WrapperKind) -> Vec<u64> {
     let Some(map) = PointerMap::read(data, wrappers) else { return Vec::new() };
@@ -292,15 +294,15 @@ impl<'d> PointerMap<'d> {
             map.read_segments(&file)?;
             return Some(map);
         }
-        let own = file.sections().find(|section| match section.file_range() {
+        let own_section = file.sections().find(|section| match section.file_range() {
             Some((start, size)) => start == range.start && size > 0,
             None => false,
         })?;
         if is_linked {
             map.read_sections(&file);
-            map.read_dynamic_relocations(&file, own.address());
+            map.read_dynamic_relocations(&file, own_section.address());
         } else {
-            map.read_relocations(&file, own.relocations().take(map.most_relocations()));
+            map.read_relocations(&file, own_section.relocations().take(map.relocations_max()));
         }
         Some(map)
     }
@@ -309,8 +311,8 @@ impl<'d> PointerMap<'d> {
     /// kpack archives. Returns `None` if no segment holds the section.
     fn read_segments(&mut self, file: &File<'_>) -> Option<()> {
         let segments = loaded_segments(self.data);
-        let own = segments.iter().find(|segment| segment.range.contains(&self.section.start))?;
-        let own_address = own.address.wrapping_add(self.section.start.saturating_sub(own.range.start));
+        let own_segment = segments.iter().find(|segment| segment.range.contains(&self.section.start))?;
+        let own_address = own_segment.address.wrapping_add(self.section.start.saturating_sub(own_segment.range.start));
         for segment in &segments {
             self.sections.insert(segment.address, (len_of(&segment.range), segment.range.start));
         }
@@ -324,50 +326,50 @@ impl<'d> PointerMap<'d> {
         Some(())
     }
 
-    /// The maximum number of relocations that are read. A broken file may name the same ones again and again. In a
-    /// sound one, each is for a word of its own.
-    fn most_relocations(&self) -> usize {
+    /// The maximum number of relocations that are read. A broken file may list the same relocations many times. In a
+    /// valid file, each is for a word of its own, of at least 4 bytes.
+    fn relocations_max(&self) -> usize {
         self.data.len() / 4
     }
 
     /// Reads the relocations of an object that is not linked, which lead to offsets in its sections.
     fn read_relocations(&mut self, file: &File<'_>, relocations: impl Iterator<Item = (u64, Relocation)>) {
         for (offset, relocation) in relocations {
-            let Some(at) = self.section.start.checked_add(offset) else { continue };
+            let Some(pointer_at) = self.section.start.checked_add(offset) else { continue };
             let target = match symbol_offset(file, &relocation) {
-                Some(start) => self.relocated_value(&relocation, start, at),
+                Some(start) => self.relocated_value(&relocation, start, pointer_at),
                 None => None,
             };
-            self.relocated.insert(at, target.map(PointerValue::Offset));
+            self.relocated.insert(pointer_at, target.map(PointerValue::Offset));
         }
     }
 
     /// Reads the relocations of a linked file, and keeps those of the section. `own_address` is the address of the
     /// section.
     fn read_dynamic_relocations(&mut self, file: &File<'_>, own_address: u64) {
-        let (section, most) = (self.section.clone(), self.most_relocations());
-        let place_of = |address: u64| {
-            let at = section.start.saturating_add(address.checked_sub(own_address)?);
-            if section.contains(&at) { Some(at) } else { None }
+        let (section, max_count) = (self.section.clone(), self.relocations_max());
+        let pointer_offset = |address: u64| {
+            let pointer_at = section.start.saturating_add(address.checked_sub(own_address)?);
+            if section.contains(&pointer_at) { Some(pointer_at) } else { None }
         };
         // The dynamic segment also leads to packed relocations, and it needs no section headers.
         if let Some(dynamic) = Dynamic::read(self.data) {
-            dynamic.visit_relocations(most, &mut |relocation| {
-                let Some(at) = place_of(relocation.address) else { return };
+            dynamic.visit_relocations(max_count, &mut |relocation| {
+                let Some(pointer_at) = pointer_offset(relocation.address) else { return };
                 let start = dynamic.symbol_address(relocation.symbol);
-                let addend = relocation.addend.or_else(|| number::<8>(self.data, at));
+                let addend = relocation.addend.or_else(|| number::<8>(self.data, pointer_at));
                 let target = start.zip(addend).map(|(start, addend)| start.wrapping_add(addend));
-                self.relocated.insert(at, target.map(PointerValue::Address));
+                self.relocated.insert(pointer_at, target.map(PointerValue::Address));
             });
             return;
         }
-        for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(most) {
-            let Some(at) = place_of(address) else { continue };
+        for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(max_count) {
+            let Some(pointer_at) = pointer_offset(address) else { continue };
             let target = match symbol_address(file, &relocation) {
-                Some(start) => self.relocated_value(&relocation, start, at),
+                Some(start) => self.relocated_value(&relocation, start, pointer_at),
                 None => None,
             };
-            self.relocated.insert(at, target.map(PointerValue::Address));
+            self.relocated.insert(pointer_at, target.map(PointerValue::Address));
         }
     }
 
@@ -415,7 +417,7 @@ impl<'d> PointerMap<'d> {
     fn read_wrapper(&self, start: u64, base: u64, section_kind: WrapperKind) -> Result<Wrapper, Malformed> {
         let rest = bytes_in(self.data, start..self.section.end).unwrap_or_default();
         let mut cursor = Cursor::new(rest, base.saturating_add(start));
-        // In place of bundles there may be kpack references. Messages expect only the usual kind.
+        // A section for bundles may have kpack references instead. Messages name only the usual kind.
         let usual = if section_kind == WrapperKind::Fatbin { WrapperKind::Fatbin } else { WrapperKind::Bundle };
         let (target, expected) = (usual.target(), usual.magic());
         let magic = cursor.u32(format_args!("a wrapper of {target}"))?;
@@ -423,10 +425,10 @@ impl<'d> PointerMap<'d> {
             let what = format!("magic of the wrapper of {target}");
             return Err(cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})")));
         };
-        // Version and address only have to be there: the address is read after relocation.
+        // Checks only that version and address are not cut off: the address is read after relocation.
         cursor.u32(format_args!("a wrapper of {target}"))?;
         cursor.u64(format_args!("a wrapper of {target}"))?;
-        Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })
+        Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS_AT)) })
     }
 
     /// Checks the wrapper at the offset `start` of the file, in a section for the kind `section_kind`. Offsets in
@@ -463,8 +465,8 @@ impl<'d> PointerMap<'d> {
             PointerValue::Address(address) => address,
         };
         let (start, (size, offset)) = self.sections.range(..=address).next_back()?;
-        let inside = address.checked_sub(*start)?;
-        if inside < *size { offset.checked_add(inside) } else { None }
+        let offset_in_section = address.checked_sub(*start)?;
+        if offset_in_section < *size { offset.checked_add(offset_in_section) } else { None }
     }
 }
 

@@ -99,29 +99,30 @@ impl KpackArchive {
         Self::parse(archive).with_path(archive.path())
     }
 
+    /// Reads the header and the table of contents, which is a map in MessagePack.
     fn parse(archive: Slice<'_>) -> Result<Self, Malformed> {
         let (data, base) = (archive.bytes(), archive.offset());
         let toc_offset = toc_offset(data, base)?;
-        let at = archive.absolute(toc_offset);
+        let toc_at = archive.absolute(toc_offset);
         let toc = tail(data, toc_offset).unwrap_or_default();
-        let (map, rest) = Value::first(toc, at).ok_or_else(|| fault(at, "is not complete MessagePack"))?;
+        let (map, rest) = Value::first(toc, toc_at).ok_or_else(|| fault(toc_at, "is not complete MessagePack"))?;
         if map.map().is_none() {
-            return Err(fault(at, "is not a map"));
+            return Err(fault(toc_at, "is not a map"));
         }
         let mut faults = Vec::new();
         if !rest.is_empty() {
-            faults.push(fault(at, &format!("is followed by {} other bytes", rest.len())));
+            faults.push(fault(toc_at, &format!("is followed by {} other bytes", rest.len())));
         }
         let targets: Vec<_> = array_items(map, "gfx_arches").filter_map(Value::text).map(<[u8]>::to_vec).collect();
         match targets.len() {
-            0 => faults.push(fault(at, "names no target IDs in 'gfx_arches'")),
+            0 => faults.push(fault(toc_at, "names no target IDs in 'gfx_arches'")),
             1..=TARGETS_MAX => {}
-            _ => return Err(fault(at, &format!("names more than {TARGETS_MAX} target IDs in 'gfx_arches'"))),
+            _ => return Err(fault(toc_at, &format!("names more than {TARGETS_MAX} target IDs in 'gfx_arches'"))),
         }
-        let stored = CodeRanges::read(archive, toc_offset, map, &mut faults);
-        let (room, bytes) = (EntryAllowance::new(), Allowance::new(len_u64(data)));
-        let mut reader = TableReader { data, stored, faults, room, bytes };
-        let binaries = map.get(b"toc").and_then(Value::map).ok_or_else(|| fault(at, "has no map 'toc'"))?;
+        let code_ranges = CodeRanges::read(archive, toc_offset, map, &mut faults);
+        let (room, unclaimed_bytes) = (EntryAllowance::new(), Allowance::new(len_u64(data)));
+        let mut reader = TableReader { data, code_ranges, faults, room, unclaimed_bytes };
+        let binaries = map.get(b"toc").and_then(Value::map).ok_or_else(|| fault(toc_at, "has no map 'toc'"))?;
         let binaries = reader.read_binaries(binaries);
         Ok(Self { targets, binaries, faults: reader.faults })
     }
@@ -168,23 +169,26 @@ impl CodeRanges {
     /// Reads the ranges of code objects from the table of contents, which is the `map` at `toc_offset`. Adds a fault
     /// for ranges that are not in the archive.
     fn read(archive: Slice<'_>, toc_offset: u64, map: Value<'_>, faults: &mut Vec<Malformed>) -> Self {
-        let mut stored = Self { ranges: Vec::new(), codec: None };
+        let mut code = Self { ranges: Vec::new(), codec: None };
         match map.get(b"compression_scheme").and_then(Value::text) {
             // ROCm's loader assumes this scheme if none is recorded.
             None | Some(b"none") => {
                 for blob in array_items(map, "blobs").take(FRAMES_MAX) {
-                    stored.ranges.push(recorded_range(blob, "offset", "size", toc_offset));
+                    code.ranges.push(recorded_range(blob, "offset", "size", toc_offset));
                 }
-                let broken = stored.ranges.iter().filter(|range| range.is_none()).count();
-                if broken > 0 {
-                    faults.push(fault(map.offset, &format!("has {broken} ranges in 'blobs' outside of the archive")));
+                let broken_count = code.ranges.iter().filter(|range| range.is_none()).count();
+                if broken_count > 0 {
+                    faults.push(fault(
+                        map.offset,
+                        &format!("has {broken_count} ranges in 'blobs' outside of the archive"),
+                    ));
                 }
             }
             Some(b"zstd-per-kernel") => {
-                stored.codec = Some(Codec::Zstd);
+                code.codec = Some(Codec::Zstd);
                 match recorded_range(map, "zstd_offset", "zstd_size", toc_offset) {
                     Some(range) => {
-                        if let Err(fault) = read_frames(archive, &range, &mut stored.ranges) {
+                        if let Err(fault) = read_frames(archive, &range, &mut code.ranges) {
                             faults.push(fault);
                         }
                     }
@@ -194,10 +198,10 @@ impl CodeRanges {
             Some(other) => {
                 let text = format!("compression scheme '{}' of the kpack archive is not known", shown(other));
                 faults.push(Malformed::other(ErrorKind::Unsupported, map.offset, text));
-                stored.codec = Some(Codec::Unknown);
+                code.codec = Some(Codec::Unknown);
             }
         }
-        stored
+        code
     }
 
     /// Returns the range of the code object with an ordinal, or `None` if it is broken or does not exist.
@@ -206,6 +210,7 @@ impl CodeRanges {
     }
 }
 
+/// Returns the number with a key in a map, or `None` without one.
 fn number(map: Value<'_>, key: &str) -> Option<u64> {
     map.get(key.as_bytes())?.number()
 }
@@ -216,9 +221,9 @@ fn array_items<'d>(map: Value<'d>, key: &str) -> impl Iterator<Item = Value<'d>>
 }
 
 /// Returns the range that a map records, or `None` if it is not between the header and the table of contents.
-fn recorded_range(map: Value<'_>, start: &str, len: &str, toc_offset: u64) -> Option<Range<u64>> {
-    let start = number(map, start)?;
-    let end = start.checked_add(number(map, len)?)?;
+fn recorded_range(map: Value<'_>, start_key: &str, len_key: &str, toc_offset: u64) -> Option<Range<u64>> {
+    let start = number(map, start_key)?;
+    let end = start.checked_add(number(map, len_key)?)?;
     if start >= HEADER_LEN && end <= toc_offset { Some(start..end) } else { None }
 }
 
@@ -240,11 +245,11 @@ fn read_frames(data: Slice<'_>, range: &Range<u64>, frames: &mut Vec<Option<Rang
         let offset = bounds.absolute(range.start);
         return Err(Malformed::value("number of zstd frames", count, offset, "no more than 100000"));
     }
-    let mut at = range.start.saturating_add(4);
+    let mut len_at = range.start.saturating_add(4);
     for index in 0..count {
-        let len = number_in_file(data, bounds, at, format_args!("the length of zstd frame {index}"))?;
-        let frame = bounds.claim(at.saturating_add(4), len, format_args!("zstd frame {index}"))?;
-        at = frame.end;
+        let len = number_in_file(data, bounds, len_at, format_args!("the length of zstd frame {index}"))?;
+        let frame = bounds.claim(len_at.saturating_add(4), len, format_args!("zstd frame {index}"))?;
+        len_at = frame.end;
         frames.push(Some(frame));
     }
     Ok(())
@@ -253,12 +258,12 @@ fn read_frames(data: Slice<'_>, range: &Range<u64>, frames: &mut Vec<Option<Rang
 /// The state of reading a table of contents.
 struct TableReader<'d> {
     data: &'d [u8],
-    stored: CodeRanges,
+    code_ranges: CodeRanges,
     faults: Vec<Malformed>,
     /// The limit on the number of code objects and on their IDs.
     room: EntryAllowance,
-    /// The bytes of the archive that no code object has yet: two code objects do not share bytes.
-    bytes: Allowance,
+    /// The bytes of the archive that no code object has yet: code objects must not share bytes.
+    unclaimed_bytes: Allowance,
 }
 
 impl<'d> TableReader<'d> {
@@ -328,27 +333,31 @@ impl<'d> TableReader<'d> {
         if entry.map().is_none() {
             return Err("it is not a map".to_owned());
         }
-        let recorded = number(entry, "original_size");
-        if self.stored.codec == Some(Codec::Unknown) {
+        let recorded_size = number(entry, "original_size");
+        if self.code_ranges.codec == Some(Codec::Unknown) {
             // How this scheme stores code objects is not known, so their range is empty.
-            let inflated = recorded.unwrap_or_default();
+            let inflated = recorded_size.unwrap_or_default();
             return Ok(Stored::Packed(Packed::whole(0..0, Codec::Unknown, inflated)));
         }
         let ordinal = number(entry, "ordinal").ok_or("it has no ordinal")?;
-        let Some(stored) = self.stored.range_at(ordinal) else {
+        let Some(stored) = self.code_ranges.range_at(ordinal) else {
             return Err(format!("its ordinal is {ordinal}, which the archive does not have"));
         };
         let len = len_of(&stored);
         // Code objects that share bytes could make a small archive inflate without bound.
-        self.bytes.take(len).ok_or("together with others it is longer than the archive, so they share bytes")?;
-        let Some(codec) = self.stored.codec else {
-            return match recorded {
-                Some(recorded) if recorded != len => Err(format!("its size is {recorded}, but it has {len} bytes")),
+        self.unclaimed_bytes
+            .take(len)
+            .ok_or("together with others it is longer than the archive, so they share bytes")?;
+        let Some(codec) = self.code_ranges.codec else {
+            return match recorded_size {
+                Some(recorded_size) if recorded_size != len => {
+                    Err(format!("its size is {recorded_size}, but it has {len} bytes"))
+                }
                 _ => Ok(Stored::Range(stored)),
             };
         };
-        let inflated = match recorded {
-            Some(recorded) => Some(recorded),
+        let inflated = match recorded_size {
+            Some(recorded_size) => Some(recorded_size),
             None => codec::frame_size(slice(self.data, stored.start, len).unwrap_or_default()).ok().flatten(),
         };
         Ok(Stored::Packed(Packed::whole(stored, codec, inflated.ok_or("it has no size")?)))

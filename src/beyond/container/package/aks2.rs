@@ -40,7 +40,8 @@ pub(crate) struct Header {
     /// The sizes in bytes of the inflated stream, and of the directory at its start.
     pub(crate) inflated: u64,
     pub(crate) directory: u64,
-    kernels: u64,
+    /// The number of kernels in the directory.
+    kernel_count: u64,
 }
 
 /// A kernel that has an image.
@@ -60,19 +61,20 @@ impl Header {
         Ok(Self::parse(&header, base))
     }
 
+    /// Parses the 16 bytes of a header, and checks its numbers.
     fn parse(header: &[u8], base: u64) -> Result<Self, Malformed> {
         let mut fields = Cursor::new(header, base);
         fields.take(to_u64(MAGIC.len()), "magic")?;
         let inflated = fields.u32("inflated size")?.into();
-        let kernels = fields.u32("number of kernels")?.into();
-        check_entry_count(kernels, fields.last())?;
+        let kernel_count = fields.u32("number of kernels")?.into();
+        check_entry_count(kernel_count, fields.last())?;
         let directory = fields.u32("size of the directory")?.into();
-        let least = kernels.saturating_mul(ENTRY_LEN);
-        if directory < least || directory > HEADER_MAX.min(inflated) {
+        let min_len = kernel_count.saturating_mul(ENTRY_LEN);
+        if directory < min_len || directory > HEADER_MAX.min(inflated) {
             let expected = "room for all kernels, no more than the inflated size and 64 MiB";
             return Err(fields.invalid("size of the directory", directory, expected));
         }
-        Ok(Self { inflated, directory, kernels })
+        Ok(Self { inflated, directory, kernel_count })
     }
 
     /// Returns the kernels of a directory that have images, in the order of their images, and the faults of the others.
@@ -80,7 +82,7 @@ impl Header {
         let images = Bounds { base: self.directory, len: self.inflated.saturating_sub(self.directory) };
         let (mut kernels, mut faults) = (Vec::new(), Vec::new());
         let mut fields = Cursor::new(directory, 0);
-        for _ in 0..self.kernels {
+        for _ in 0..self.kernel_count {
             // Shared memory and the number of threads, which are not used here.
             fields.take(8, "what a kernel needs")?;
             let offset = fields.u32("offset of an image")?.into();
@@ -107,7 +109,7 @@ impl Header {
             let found = fields.remaining();
             return Err(Malformed::value("bytes in the directory after all kernels", found, fields.offset(), "0"));
         }
-        // In the order of their starts, an image that shares bytes with an earlier image begins before that image ends.
+        // Sorted by their starts, images share bytes if one begins before an earlier one ends.
         kernels.sort_by_key(|kernel| kernel.image.start);
         let mut end = 0;
         kernels.retain(|kernel| {

@@ -34,9 +34,9 @@ const MAGIC_LEN: usize = 6;
 const HEXADECIMAL_LEN: usize = 110;
 const OCTAL_LEN: usize = 76;
 
-/// The mode of a regular file, and the bits that hold it.
-const REGULAR: u64 = 0o100_000;
-const TYPE: u64 = 0o170_000;
+/// The type of a regular file, and the bits of the mode that hold the type.
+const REGULAR_FILE: u64 = 0o100_000;
+const TYPE_BITS: u64 = 0o170_000;
 
 /// The header of a member, before its content.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Header {
         };
         reader.read_exact(&mut name)?;
         let mut padding = 0;
-        // Only the hexadecimal forms pad: header and name together, and the content.
+        // Only the hexadecimal forms have padding: after the name, and after the content.
         if !is_octal {
             skip(reader, to_multiple_of_4(name_len.saturating_add(len_u64(&head))))?;
             padding = to_multiple_of_4(size);
@@ -83,7 +83,7 @@ impl Header {
         if name == TRAILER {
             return Ok(None);
         }
-        Ok(Some(Self { name, size, is_file: mode & TYPE == REGULAR, padding }))
+        Ok(Some(Self { name, size, is_file: mode & TYPE_BITS == REGULAR_FILE, padding }))
     }
 }
 
@@ -92,6 +92,7 @@ fn to_multiple_of_4(len: u64) -> u64 {
     len.wrapping_neg() & 3
 }
 
+/// Parses the number of `width` digits at `start` of a header.
 fn number(header: &[u8], start: u64, width: u64, base: u8) -> io::Result<u64> {
     let number = digits(slice(header, start, width).unwrap_or_default(), base);
     number.ok_or_else(|| broken("a number in a header has other characters than digits"))

@@ -21,7 +21,8 @@ use std::io::{self, Read};
 
 use crate::beyond::once::{broken, skip};
 
-const LEAD: u64 = 96;
+/// The length of the lead in bytes.
+const LEAD_LEN: u64 = 96;
 
 /// The first bytes of a header.
 const HEADER_MAGIC: [u8; 4] = [0x8e, 0xad, 0xe8, 0x01];
@@ -31,10 +32,10 @@ const HEADER_MAX: u64 = 256 << 20;
 
 /// Reads up to the payload.
 pub(crate) fn skip_headers(reader: &mut (impl Read + ?Sized)) -> io::Result<()> {
-    skip(reader, LEAD)?;
-    let signature = skip_header(reader)?;
+    skip(reader, LEAD_LEN)?;
+    let signature_len = skip_header(reader)?;
     // The padding of the signature, up to a multiple of 8.
-    skip(reader, signature.wrapping_neg() & 7)?;
+    skip(reader, signature_len.wrapping_neg() & 7)?;
     skip_header(reader)?;
     Ok(())
 }

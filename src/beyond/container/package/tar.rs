@@ -45,23 +45,23 @@ const NAME: (u64, u64) = (0, 100);
 const PREFIX: (u64, u64) = (345, 155);
 
 /// The offset of the type in a header.
-const TYPE: usize = 156;
+const TYPE_AT: usize = 156;
 
 /// The offset of the magic in a header.
-const MAGIC: u64 = 257;
+const MAGIC_AT: u64 = 257;
 
 /// In a header of GNU tar for a file with holes: the offset and length of the ranges, the offset of the flag for more
 /// ranges, and the offset of the size.
 const GNU_RANGES: (u64, u64) = (386, 96);
-const GNU_IS_EXTENDED: usize = 482;
-const GNU_SIZE: u64 = 483;
+const GNU_IS_EXTENDED_AT: usize = 482;
+const GNU_SIZE_AT: u64 = 483;
 
 /// The length of an offset or size in a header of GNU tar.
 const NUMBER_LEN: usize = 12;
 
 /// In a block with more ranges: the length of the ranges, after which the flag for another such block follows.
 const MORE_RANGES_LEN: u64 = 504;
-const MORE_IS_EXTENDED: usize = 504;
+const MORE_IS_EXTENDED_AT: usize = 504;
 
 /// The maximum length of a map of holes at the start of a content, in bytes.
 const MAP_MAX: u64 = 1 << 20;
@@ -110,9 +110,10 @@ pub(crate) enum NextMember {
 struct Attributes {
     name: Option<Vec<u8>>,
     size: Option<u64>,
-    /// The name, size and ranges of a file with holes.
+    /// The name and size of a file with holes.
     sparse_name: Option<Vec<u8>>,
     sparse_size: Option<u64>,
+    /// The ranges of a file with holes: offset and size of each, in turn.
     ranges: Vec<u64>,
     /// Whether the ranges are recorded in the attributes.
     has_map: bool,
@@ -136,16 +137,16 @@ impl TarArchive {
     }
 }
 
-/// Reads up to the content of the next member. After zeros, the archive may be over, and data that is no header is not
-/// a fault but the end.
+/// Reads up to the content of the next member. After zeros, the archive may be over: then data that is not a header is
+/// the end, not a fault.
 fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> {
     let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
         let block = read_block(reader)?;
-        // An empty block, at the end of the data, counts as zeros too.
-        let is_zero = is_zero(&block);
+        // At the end of the data, the block is empty, which counts as zeros too.
+        let has_zeros = is_zero(&block);
         // The member that the attributes describe is missing.
-        if has_attributes && is_zero {
+        if has_attributes && has_zeros {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if block.is_empty() {
@@ -153,27 +154,27 @@ fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMem
         }
         if len_u64(&block) < BLOCK {
             if is_after_zeros {
-                return Ok(NextMember::End { has_trailing: !is_zero });
+                return Ok(NextMember::End { has_trailing: !has_zeros });
             }
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if is_zero {
+        if has_zeros {
             return Ok(NextMember::Zeros);
         }
         if !sum_is_right(&block) {
             // Without the magic of a header, this is other data.
-            if is_after_zeros && slice(&block, MAGIC, 5) != Some(b"ustar") {
+            if is_after_zeros && slice(&block, MAGIC_AT, 5) != Some(b"ustar") {
                 return Ok(NextMember::End { has_trailing: true });
             }
             return Err(broken("the checksum of a header is wrong"));
         }
         let size = size_of(&block).ok_or_else(|| broken("the size of a member is not a number"))?;
-        match block.get(TYPE).copied().unwrap_or_default() {
+        match block.get(TYPE_AT).copied().unwrap_or_default() {
             // GNU tar writes a long name, and the long target of a link, into a member before. The target is not used.
             b'L' => attributes.name = Some(until_nul(&read_content(reader, size)?).to_vec()),
             b'x' | b'X' => attributes.add(&read_content(reader, size)?)?,
             b'K' => skip(reader, padded(size))?,
-            // These attributes are for all members, so no member has to follow.
+            // Attributes of all members need no member after them.
             b'g' => {
                 skip(reader, padded(size))?;
                 continue;
@@ -184,8 +185,8 @@ fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMem
     }
 }
 
-/// Whether data begins with the header of a member: a name, a size, and the right sum. A header begins with a name, which
-/// may be the magic of any other format, so the sum of its bytes is what shows that it is one.
+/// Whether data begins with the header of a member: a name, a size, and the right sum. Names may begin like any other
+/// format, so the sum of the bytes has to be right.
 pub(crate) fn is_header(data: &[u8]) -> bool {
     let Some(block) = slice(data, 0, BLOCK) else { return false };
     sum_is_right(block) && size_of(block).is_some() && block.first() != Some(&0)
@@ -272,7 +273,7 @@ fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
     }
     let name = text_field(block, NAME);
     // GNU tar has other fields in place of the prefix.
-    let is_posix = slice(block, MAGIC, 6) == Some(b"ustar\0");
+    let is_posix = slice(block, MAGIC_AT, 6) == Some(b"ustar\0");
     let prefix = if is_posix { text_field(block, PREFIX) } else { &[] };
     if prefix.is_empty() {
         return name.to_vec();
@@ -287,17 +288,17 @@ fn text_field(block: &[u8], (start, len): (u64, u64)) -> &[u8] {
 
 /// Reads the holes that a header of GNU tar records, with the blocks after it.
 fn read_gnu_sparse(reader: &mut impl Read, block: &[u8]) -> io::Result<MemberKind> {
-    let size = slice(block, GNU_SIZE, to_u64(NUMBER_LEN)).and_then(number).ok_or_else(no_size)?;
+    let size = slice(block, GNU_SIZE_AT, to_u64(NUMBER_LEN)).and_then(number).ok_or_else(no_size)?;
     let (ranges_at, ranges_len) = GNU_RANGES;
     let mut ranges = gnu_ranges(slice(block, ranges_at, ranges_len).unwrap_or_default())?;
-    let mut is_extended = block.get(GNU_IS_EXTENDED) != Some(&0);
+    let mut is_extended = block.get(GNU_IS_EXTENDED_AT) != Some(&0);
     while is_extended {
         let more = read_block(reader)?;
         if len_u64(&more) < BLOCK {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         ranges.extend(gnu_ranges(slice(&more, 0, MORE_RANGES_LEN).unwrap_or_default())?);
-        is_extended = more.get(MORE_IS_EXTENDED) != Some(&0);
+        is_extended = more.get(MORE_IS_EXTENDED_AT) != Some(&0);
     }
     Ok(MemberKind::Sparse(size, ranges))
 }
@@ -352,12 +353,12 @@ fn is_complete(numbers: &[u64]) -> bool {
 /// size of each, in whole blocks. `size` is the size of the file with its holes. `unread` is the number of bytes of
 /// stored content that were not read yet. The length of the map is subtracted from it.
 pub(crate) fn read_map(reader: &mut impl Read, size: u64, unread: &mut u64) -> io::Result<Vec<SparseRange>> {
-    let (mut line, mut numbers, mut read) = (Vec::new(), Vec::new(), 0_u64);
+    let (mut line, mut numbers, mut map_len) = (Vec::new(), Vec::new(), 0_u64);
     while !is_complete(&numbers) {
         let block = read_block(reader)?;
         *unread = unread.checked_sub(BLOCK).ok_or_else(|| broken("the map of a sparse file is larger than it"))?;
-        add(&mut read, len_u64(&block));
-        if len_u64(&block) < BLOCK || read > MAP_MAX {
+        add(&mut map_len, len_u64(&block));
+        if len_u64(&block) < BLOCK || map_len > MAP_MAX {
             return Err(broken("the map of a sparse file does not end, or is longer than 1 MiB"));
         }
         for byte in block {
@@ -383,9 +384,9 @@ pub(crate) struct Sparse<R> {
     reader: R,
     ranges: std::vec::IntoIter<SparseRange>,
     /// The number of zeros in the hole before the current range that were not returned yet.
-    zeros: u64,
+    zeros_left: u64,
     /// The number of bytes of the current range that were not returned yet.
-    data: u64,
+    data_left: u64,
     /// The end of the current range.
     position: u64,
     /// The size of the file with its holes.
@@ -394,30 +395,30 @@ pub(crate) struct Sparse<R> {
 
 impl<R: Read> Sparse<R> {
     pub(crate) fn new(reader: R, size: u64, ranges: Vec<SparseRange>) -> Self {
-        Self { reader, ranges: ranges.into_iter(), zeros: 0, data: 0, position: 0, size }
+        Self { reader, ranges: ranges.into_iter(), zeros_left: 0, data_left: 0, position: 0, size }
     }
 }
 
 impl<R: Read> Read for Sparse<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.zeros == 0 && self.data == 0 && self.position < self.size {
+        while self.zeros_left == 0 && self.data_left == 0 && self.position < self.size {
             // The next range, with the hole before it. Both may be empty, so this is a loop. After all ranges, the rest
             // of the file is a hole.
             let (offset, len) = self.ranges.next().unwrap_or((self.size, 0));
-            (self.zeros, self.data) = (offset.saturating_sub(self.position), len);
+            (self.zeros_left, self.data_left) = (offset.saturating_sub(self.position), len);
             self.position = offset.saturating_add(len);
         }
-        let is_hole = self.zeros > 0;
-        let left = if is_hole { self.zeros } else { self.data };
+        let is_hole = self.zeros_left > 0;
+        let left = if is_hole { self.zeros_left } else { self.data_left };
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let part = buffer.get_mut(..len).unwrap_or_default();
         if is_hole {
             part.fill(0);
-            self.zeros = left.saturating_sub(to_u64(len));
+            self.zeros_left = left.saturating_sub(to_u64(len));
             return Ok(len);
         }
         let count = self.reader.read(part)?;
-        self.data = left.saturating_sub(to_u64(count));
+        self.data_left = left.saturating_sub(to_u64(count));
         Ok(count)
     }
 }
@@ -447,7 +448,7 @@ impl Attributes {
             b"GNU.sparse.name" => self.sparse_name = Some(value.to_vec()),
             b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse_size = Some(attribute_number(value)?),
             b"GNU.sparse.major" => self.map_in_content = attribute_number(value)? > 0,
-            // Each range has both attributes, first the offset, so `ranges` has the two numbers by turns.
+            // Each range has both attributes, the offset first.
             b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => self.ranges.push(attribute_number(value)?),
             b"GNU.sparse.numblocks" => self.has_map = true,
             b"GNU.sparse.map" => {

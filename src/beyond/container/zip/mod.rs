@@ -33,10 +33,10 @@ use crate::beyond::parallel;
 use crate::llvm::container::limits::Allowance;
 
 /// The maximum ratio of inflated to deflated size: at least 2 bits of deflated data make 258 bytes.
-const DEFLATE_MAX: u64 = 1032;
+const DEFLATE_RATIO_MAX: u64 = 1032;
 
-/// The size in bytes from which on a member is inflated on another thread.
-const LARGE: u64 = 4 << 20;
+/// The size in bytes of the smallest member that is inflated on another thread.
+const LARGE_LEN: u64 = 4 << 20;
 
 /// The first bytes of a member.
 const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
@@ -53,7 +53,7 @@ const COMMENT_LEN_AT: u64 = 20;
 pub(crate) const CUT: &str = "cut short? --deep can still find what is there";
 
 /// The length of a header in the directory, without its name, extra fields and comment.
-const LISTED_LEN: u64 = 46;
+const DIRECTORY_HEADER_LEN: u64 = 46;
 
 /// The directory of a zip file.
 #[derive(Default)]
@@ -64,9 +64,9 @@ pub(crate) struct ZipDirectory<'a> {
     /// The start of the directory.
     start: u64,
     /// The end of the last header in the directory that could be read.
-    end: u64,
+    headers_end: u64,
     /// The offset of the end record, which is the last record of the zip file.
-    last: u64,
+    end_record_at: u64,
 }
 
 /// A member of a zip file.
@@ -89,6 +89,7 @@ pub(crate) struct ZipContent<'a> {
     pub(crate) listed: Slice<'a>,
     /// The form of the compressed bytes, or `None` if the member is stored as it is.
     pub(crate) form: Option<StreamForm>,
+    /// The bytes in the zip file, perhaps compressed.
     pub(crate) stored: Slice<'a>,
     /// The claimed inflated size in bytes.
     pub(crate) size: u64,
@@ -111,21 +112,21 @@ pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
 }
 
 /// Returns the start of a zip file that other data precedes, such as a program that unpacks it, or `None` if the data
-/// does not end in a zip file. Offsets in the zip file may count from its own start or from that of the data. Its
-/// comment has at most `comment` bytes.
+/// does not end in a zip file. Offsets in the zip file may count from its start or from the start of the data. Its
+/// comment has at most `comment_max` bytes.
 ///
 /// The zip file begins with the header of a member, which need not be the first one in the directory.
-pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
+pub(crate) fn start_at_end(data: Slice<'_>, comment_max: u64) -> Option<u64> {
     let bytes = data.bytes();
-    let start = data.len().saturating_sub(END_LEN.saturating_add(comment));
-    let end = tail(bytes, start)?;
+    // The end record and its comment are in the last bytes.
+    let last_bytes = tail(bytes, data.len().saturating_sub(END_LEN.saturating_add(comment_max)))?;
     // Most data have no end record, so nothing else of them is read.
-    memmem::find_iter(end, END).find(|&at| is_end_record(end.get(at..).unwrap_or_default()))?;
+    memmem::find_iter(last_bytes, END).find(|&at| is_end_record(last_bytes.get(at..).unwrap_or_default()))?;
     let archive = ZipArchive::from_slice(bytes).ok()?;
-    let (mut entries, mut first) = (archive.entries(), None);
+    let (mut entries, mut first_start) = (archive.entries(), None);
     while let Ok(Some(entry)) = entries.next_entry() {
         let start = entry.local_header_offset();
-        first = match first {
+        first_start = match first_start {
             Some(before) => Some(start.min(before)),
             None => {
                 // If the first member has no header at its offset, this is not a zip file.
@@ -134,7 +135,7 @@ pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
             }
         };
     }
-    first
+    first_start
 }
 
 /// Whether data is the last record of a zip file, with its comment.
@@ -165,16 +166,17 @@ impl<'a> ZipDirectory<'a> {
     fn add_members(&mut self, data: Slice<'a>) -> Result<()> {
         let archive = ZipArchive::from_slice(data.bytes()).map_err(|error| missing_directory(data, &error))?;
         let start = archive.directory_offset();
-        (self.start, self.end, self.last) = (start, start, archive.eocd_offset());
-        // Members without overlaps have no more stored bytes than the file: `content_of` takes theirs from `room`.
+        (self.start, self.headers_end, self.end_record_at) = (start, start, archive.eocd_offset());
+        // Members that do not overlap have no more stored bytes than the file. `content_of` takes the stored bytes of
+        // each member from `room`.
         let mut room = Allowance::new(data.len());
         let mut entries = archive.entries();
         while let Some(entry) = entries.next_entry().map_err(|error| malformed(data, 0, error.to_string()))? {
             let name = entry.file_path().as_bytes().to_vec();
             let parts = [&name[..], entry.extra_fields().remaining_bytes(), entry.comment().as_bytes()];
-            let len = total(parts.map(len_u64)).saturating_add(LISTED_LEN);
-            let listed = span(entry.central_directory_offset(), len);
-            self.end = listed.end;
+            let len = total(parts.map(len_u64)).saturating_add(DIRECTORY_HEADER_LEN);
+            let directory_header = span(entry.central_directory_offset(), len);
+            self.headers_end = directory_header.end;
             let unread = match form_of(entry.compression_method()) {
                 Err(what) if !entry.is_dir() => Some((data.absolute(entry.local_header_offset()), what)),
                 _ => None,
@@ -182,7 +184,7 @@ impl<'a> ZipDirectory<'a> {
             let content = match archive.get_entry(entry.wayfinder()) {
                 Ok(located) => {
                     let (start, end) = located.compressed_data_range();
-                    content_of(data, &entry, listed, start..end, &mut room)
+                    content_of(data, &entry, directory_header, start..end, &mut room)
                 }
                 Err(error) => Err(malformed(data, entry.local_header_offset(), error.to_string())),
             };
@@ -223,11 +225,11 @@ fn missing_directory(data: Slice<'_>, error: &rawzip::Error) -> Error {
 fn content_of<'a>(
     data: Slice<'a>,
     entry: &ZipFileHeaderRecord<'_>,
-    listed: Range<u64>,
-    stored: Range<u64>,
+    directory_header: Range<u64>,
+    stored_data: Range<u64>,
     room: &mut Allowance,
 ) -> Result<ZipContent<'a>> {
-    let (listed, stored) = (data.claimed(&listed)?, data.claimed(&stored)?);
+    let (listed, stored) = (data.claimed(&directory_header)?, data.claimed(&stored_data)?);
     let (start, size, crc) = (entry.local_header_offset(), entry.uncompressed_size_hint(), entry.crc32());
     // A directory has no content, so nothing is checked.
     if entry.is_dir() {
@@ -244,7 +246,7 @@ fn content_of<'a>(
         let reason = format!("the member is compressed with method {}, which is not supported", method.as_u16());
         malformed(data, start, reason)
     })?;
-    if form == Some(StreamForm::Deflate) && size > stored.len().saturating_mul(DEFLATE_MAX) {
+    if form == Some(StreamForm::Deflate) && size > stored.len().saturating_mul(DEFLATE_RATIO_MAX) {
         let reason = format!("{size} bytes are recorded as deflated to {}", stored.len());
         return Err(malformed(data, start, reason));
     }
@@ -276,7 +278,7 @@ fn broken(path: &Path, offset: u64, reason: &str) -> Error {
 }
 
 impl<'a> ZipContent<'a> {
-    /// Returns what the directory records of the content. Members with different contents may record the same.
+    /// Returns the size and checksum that the directory records. Members with different contents may have the same.
     pub(crate) fn recorded(&self) -> RecordedContent {
         RecordedContent { size: self.size, crc: self.crc }
     }
@@ -290,7 +292,7 @@ impl<'a> ZipContent<'a> {
     /// Passes a reader of the whole content to `consume`, as [`reader`](Self::reader) returns it. A large member is
     /// inflated on another thread, if the process may use several.
     pub(crate) fn read<T>(&self, consume: impl FnOnce(&mut dyn Read) -> std::io::Result<T>) -> std::io::Result<T> {
-        if self.form.is_none() || self.size < LARGE {
+        if self.form.is_none() || self.size < LARGE_LEN {
             return consume(&mut self.reader()?);
         }
         parallel::read_ahead(|| self.inflated(), |inflated| consume(&mut self.check(inflated)))
@@ -314,15 +316,15 @@ impl<'a> ZipContent<'a> {
 
     /// Checks the inflated bytes while they are read.
     fn check<R: Read>(&self, inflated: R) -> CheckedReader<R> {
-        let size = Allowance::new(self.size);
+        let unread = Allowance::new(self.size);
         // Tests count the bytes that are inflated from each file.
         #[cfg(test)]
         let path = self.form.map(|_| self.stored.path().to_owned());
         CheckedReader {
             inflated,
-            size,
+            unread,
             crc: Crc::default(),
-            expected: self.crc,
+            expected_crc: self.crc,
             #[cfg(test)]
             path,
         }
@@ -350,9 +352,11 @@ impl<'a> ZipContent<'a> {
 /// A reader that checks the size and checksum claimed by the zip file.
 struct CheckedReader<R> {
     inflated: R,
-    size: Allowance,
+    /// The number of bytes that may still follow.
+    unread: Allowance,
     crc: Crc,
-    expected: u32,
+    /// The checksum that the zip file claims.
+    expected_crc: u32,
     /// The zip file, whose inflated bytes tests count.
     #[cfg(test)]
     path: Option<std::path::PathBuf>,
@@ -367,13 +371,13 @@ impl<R: Read> Read for CheckedReader<R> {
         if let Some(path) = &self.path {
             crate::base::testing::note_inflated(path, read);
         }
-        self.size.take(read).ok_or_else(|| once::broken("it inflates to more than its size"))?;
+        self.unread.take(read).ok_or_else(|| once::broken("it inflates to more than its size"))?;
         // At the end of the data, size and checksum are known.
         if count == 0 && !buffer.is_empty() {
-            if self.size.left() > 0 {
+            if self.unread.left > 0 {
                 return Err(once::broken("it inflates to less than its size"));
             }
-            if checksum(&self.crc) != self.expected {
+            if checksum(&self.crc) != self.expected_crc {
                 return Err(once::broken("its checksum is wrong"));
             }
         }

@@ -38,14 +38,14 @@ const ELSEWHERE: u64 = 0xffff_ffff;
 const ZIP64: u64 = 1;
 
 /// The offset of the checksum in a header of the directory.
-const LISTED_CRC: u64 = 16;
+const DIRECTORY_CRC_AT: u64 = 16;
 
 /// The offsets of the size and of the start of the directory, in the end of the zip file and in the zip64 end.
 const END_FIELDS: (u64, u64) = (12, 16);
 const ZIP64_END_FIELDS: (u64, u64) = (40, 48);
 
 /// The position of a field in the zip64 locator. The field holds the offset of the zip64 end in the file.
-const LOCATOR_FIELD: u64 = 8;
+const LOCATOR_OFFSET_AT: u64 = 8;
 
 /// The version that readers of zip64 fields need.
 const ZIP64_VERSION: u64 = 45;
@@ -64,7 +64,7 @@ const ZIP64_END_LEN: u64 = 56;
 
 record! {
     /// A header of a member, before the data or in the directory. Only the one in the directory has the fields whose
-    /// width depends on `word`: see [`LOCAL`] and [`LISTED`].
+    /// width depends on `word`: see [`LOCAL_FORM`] and [`DIRECTORY_FORM`].
     MemberHeader(word) {
         signature: 4,
         made_by: word / 2,
@@ -86,10 +86,10 @@ record! {
     }
 }
 
-/// The header before the data of a member. It has no words.
-const LOCAL: Encoding = Encoding { word: 0, order: Endianness::Little };
-/// The header of a member in the directory.
-const LISTED: Encoding = Encoding { word: 4, order: Endianness::Little };
+/// The encoding of the header before the data of a member, which has none of the fields with words.
+const LOCAL_FORM: Encoding = Encoding { word: 0, order: Endianness::Little };
+/// The encoding of the header of a member in the directory.
+const DIRECTORY_FORM: Encoding = Encoding { word: 4, order: Endianness::Little };
 
 /// A zip file that can be written again: its members and its directory.
 pub(crate) struct DirectoryRewrite<'a> {
@@ -121,23 +121,27 @@ impl<'a> DirectoryRewrite<'a> {
     /// [`ErrorKind::Unsupported`] if the zip file cannot be written again: the documentation of this module says why.
     pub(crate) fn check_and_read(
         data: Slice<'a>,
-        listed: &ZipDirectory<'_>,
+        directory: &ZipDirectory<'_>,
         members: Vec<ZipContent<'a>>,
     ) -> Result<Self> {
-        let (end, zip64_end) = directory_end(data, listed.last)?;
+        let (end, zip64_end) = directory_end(data, directory.end_record_at)?;
         // If there is a zip64 end, which begins at `end`, its offset of the directory counts.
         let recorded = match zip64_end {
             Some(_) => number::<8>(data.bytes(), end.saturating_add(ZIP64_END_FIELDS.1)),
-            None => number::<4>(data.bytes(), listed.last.saturating_add(END_FIELDS.1)),
+            None => number::<4>(data.bytes(), directory.end_record_at.saturating_add(END_FIELDS.1)),
         };
-        if recorded != Some(listed.start) {
+        if recorded != Some(directory.start) {
             return Err(refused(data, 0, "it begins with other data, from which its offsets do not count"));
         }
-        if listed.end != end {
-            return Err(refused(data, listed.end, "its directory holds more than headers, such as a signature"));
+        if directory.headers_end != end {
+            return Err(refused(
+                data,
+                directory.headers_end,
+                "its directory holds more than headers, such as a signature",
+            ));
         }
         let mut ranges: Vec<_> = members.iter().map(|member| (member.start, member.stored.end())).collect();
-        ranges.push((listed.start, end));
+        ranges.push((directory.start, end));
         ranges.sort_unstable();
         for pair in ranges.windows(2) {
             if let [(start, end), (next, _)] = *pair
@@ -150,7 +154,7 @@ impl<'a> DirectoryRewrite<'a> {
         if starts.first() != Some(&0) {
             return Err(refused(data, 0, "it does not begin with a member"));
         }
-        Ok(Self { data, members, starts, directory: listed.start..end, zip64_end })
+        Ok(Self { data, members, starts, directory: directory.start..end, zip64_end })
     }
 
     /// The start of the directory.
@@ -164,11 +168,11 @@ impl<'a> DirectoryRewrite<'a> {
     /// [`ErrorKind::Unsupported`] if header or data descriptor contradict the directory, or if the member overlaps the
     /// next one.
     pub(crate) fn range_of(&self, member: &ZipContent<'_>) -> Result<Range<u64>> {
-        let local = header_parts(self.local(member)?, LOCAL);
-        let listed = header_parts(member.listed.bytes(), LISTED);
+        let local = header_parts(self.local(member)?, LOCAL_FORM);
+        let listed = header_parts(member.listed.bytes(), DIRECTORY_FORM);
         let flags = match (local, listed) {
-            (Some((local, local_name, _)), Some((listed, name, _)))
-                if (local.method, local_name) == (listed.method, name) =>
+            (Some((local, local_name, _)), Some((listed, listed_name, _)))
+                if (local.method, local_name) == (listed.method, listed_name) =>
             {
                 // If only one header claims a data descriptor, one has to be there, as `descriptor_end` checks.
                 local.flags | listed.flags
@@ -182,9 +186,9 @@ impl<'a> DirectoryRewrite<'a> {
             0 => member.stored.end(),
             _ => self.descriptor_end(member)?,
         };
-        // The start of the directory is the next one for the last member.
-        let next = self.starts.partition_point(|start| *start <= member.start);
-        match self.starts.get(next) {
+        // After the last member, the directory starts.
+        let next_index = self.starts.partition_point(|start| *start <= member.start);
+        match self.starts.get(next_index) {
             Some(next) if end <= *next => Ok(member.start..end),
             _ => Err(refused(self.data, member.start, "its members overlap")),
         }
@@ -193,16 +197,16 @@ impl<'a> DirectoryRewrite<'a> {
     /// Returns the end of the data descriptor of a member. Descriptors have one of four forms: with or without a
     /// signature, and with sizes of 4 or 8 bytes. No field says which, so the numbers of the directory decide.
     fn descriptor_end(&self, member: &ZipContent<'_>) -> Result<u64> {
-        let crc = slice(member.listed.bytes(), LISTED_CRC, 4).unwrap_or_default();
+        let crc = slice(member.listed.bytes(), DIRECTORY_CRC_AT, 4).unwrap_or_default();
         let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
-        let found = tail(self.data.bytes(), member.stored.end()).unwrap_or_default();
+        let after_data = tail(self.data.bytes(), member.stored.end()).unwrap_or_default();
         for (signature, width) in forms {
             let mut expected = [signature, crc].concat();
             for size in [member.stored.len(), member.size] {
                 // The first 4 bytes of the number, or all 8.
                 expected.extend(size.to_le_bytes().get(..width).unwrap_or_default());
             }
-            if found.starts_with(&expected) {
+            if after_data.starts_with(&expected) {
                 return Ok(member.stored.end().saturating_add(len_u64(&expected)));
             }
         }
@@ -215,7 +219,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// [`ErrorKind::Unsupported`] if its extra fields have no room for large sizes.
     pub(crate) fn local_header(&self, member: &ZipContent<'_>, contents: &NewContents) -> Result<Vec<u8>> {
         let no_offset = 0;
-        self.header(member, self.local(member)?, LOCAL, no_offset, Some(contents))
+        self.header(member, self.local(member)?, LOCAL_FORM, no_offset, Some(contents))
     }
 
     /// Makes the header in the directory, with its comment, of a member that starts at `offset`. `contents` are the
@@ -230,9 +234,9 @@ impl<'a> DirectoryRewrite<'a> {
         contents: Option<&NewContents>,
     ) -> Result<Vec<u8>> {
         let old = member.listed.bytes();
-        let mut header = self.header(member, old, LISTED, offset, contents)?;
+        let mut header = self.header(member, old, DIRECTORY_FORM, offset, contents)?;
         // `header` ends before the comment, which comes last.
-        let comment_len = LISTED.decode::<MemberHeader>(old).comment_len;
+        let comment_len = DIRECTORY_FORM.decode::<MemberHeader>(old).comment_len;
         if let Some(at) = len_u64(old).checked_sub(comment_len) {
             header.extend(tail(old, at).unwrap_or_default());
         }
@@ -252,7 +256,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the name is too long.
     pub(crate) fn rename_local(&self, member: &ZipContent<'_>, header: &[u8], name: &[u8]) -> Result<Vec<u8>> {
-        self.rename(member, header, LOCAL, name)
+        self.rename(member, header, LOCAL_FORM, name)
     }
 
     /// Gives a header of a member in the directory another name. Everything else in it stays as it is.
@@ -260,7 +264,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the name is too long.
     pub(crate) fn rename_listed(&self, member: &ZipContent<'_>, header: &[u8], name: &[u8]) -> Result<Vec<u8>> {
-        self.rename(member, header, LISTED, name)
+        self.rename(member, header, DIRECTORY_FORM, name)
     }
 
     fn rename(&self, member: &ZipContent<'_>, old: &[u8], form: Encoding, name: &[u8]) -> Result<Vec<u8>> {
@@ -283,7 +287,7 @@ impl<'a> DirectoryRewrite<'a> {
         let Some((mut header, name, extra)) = header_parts(old, form) else {
             return Err(refused(self.data, member.start, "a header of a member is too short"));
         };
-        let (extra, is_local) = (ExtraFields::split(extra), form == LOCAL);
+        let (extra, is_local) = (ExtraFields::split(extra), form == LOCAL_FORM);
         let (mut size, mut stored) = (member.size, member.stored.len());
         if let Some(contents) = contents {
             // The header has the sizes, so no data descriptor follows the data.
@@ -314,28 +318,28 @@ impl<'a> DirectoryRewrite<'a> {
         Ok([&form.encode(&[header]), name, &fields].concat())
     }
 
-    /// Makes the records after a directory of `len` bytes at the offset `at`, and everything that follows them: the
-    /// zip64 end with its locator, and the end of the zip file. An old zip64 end stays, and a new one is added if a
-    /// number needs it.
-    pub(crate) fn end_records(&self, at: u64, len: u64) -> Result<Vec<u8>> {
+    /// Makes the records after a directory of `directory_len` bytes at the offset `directory_at`, and everything that
+    /// follows them: the zip64 end with its locator, and the end of the zip file. An old zip64 end stays, and a new one
+    /// is added if a number needs it.
+    pub(crate) fn end_records(&self, directory_at: u64, directory_len: u64) -> Result<Vec<u8>> {
         let old = tail(self.data.bytes(), self.directory.end).unwrap_or_default();
         let (mut records, mut zip64_len) = (Vec::new(), self.zip64_end);
-        if zip64_len.is_none() && at.max(len) >= ELSEWHERE {
+        if zip64_len.is_none() && directory_at.max(directory_len) >= ELSEWHERE {
             records = self.new_zip64_end();
             zip64_len = Some(ZIP64_END_LEN);
         }
         records.extend(old);
         let mut end_at = 0;
-        if let Some(locator) = zip64_len {
+        if let Some(locator_at) = zip64_len {
             // The zip64 end directly follows the directory. The locator is after it, and the end after the locator. So
             // the length of the zip64 end is the offset of the locator in the records.
-            overwrite(&mut records, ZIP64_END_FIELDS.0, &len.to_le_bytes())?;
-            overwrite(&mut records, ZIP64_END_FIELDS.1, &at.to_le_bytes())?;
-            let zip64_at = at.saturating_add(len);
-            overwrite(&mut records, locator.saturating_add(LOCATOR_FIELD), &zip64_at.to_le_bytes())?;
-            end_at = locator.saturating_add(LOCATOR_LEN);
+            overwrite(&mut records, ZIP64_END_FIELDS.0, &directory_len.to_le_bytes())?;
+            overwrite(&mut records, ZIP64_END_FIELDS.1, &directory_at.to_le_bytes())?;
+            let zip64_at = directory_at.saturating_add(directory_len);
+            overwrite(&mut records, locator_at.saturating_add(LOCATOR_OFFSET_AT), &zip64_at.to_le_bytes())?;
+            end_at = locator_at.saturating_add(LOCATOR_LEN);
         }
-        for (field, value) in [(END_FIELDS.0, len), (END_FIELDS.1, at)] {
+        for (field, value) in [(END_FIELDS.0, directory_len), (END_FIELDS.1, directory_at)] {
             let field = end_at.saturating_add(field);
             // A number that was in the zip64 end already stays there. So does one that does not fit any more.
             let was_small = number::<4>(&records, field) != Some(ELSEWHERE);
@@ -359,6 +363,7 @@ impl<'a> DirectoryRewrite<'a> {
         [&end.concat(), LOCATOR, &disk_number, &end_offset, &disk_count].concat()
     }
 
+    /// Returns the bytes from the start of a member to its data: its local header.
     fn local(&self, member: &ZipContent<'_>) -> Result<&'a [u8]> {
         Ok(self.data.claimed(&(member.start..member.stored.offset()))?.bytes())
     }
@@ -379,7 +384,7 @@ fn directory_end(data: Slice<'_>, last: u64) -> Result<(u64, Option<u64>)> {
 
 /// Returns the range of the zip64 end that a locator names, or `None` if it does not end at the locator.
 fn zip64_end_before(data: &[u8], locator: u64) -> Option<Range<u64>> {
-    let start = number::<8>(data, locator.checked_add(LOCATOR_FIELD)?)?;
+    let start = number::<8>(data, locator.checked_add(LOCATOR_OFFSET_AT)?)?;
     if slice(data, start, 4)? != ZIP64_END {
         return None;
     }
@@ -570,7 +575,7 @@ mod tests {
             for (offset, size, stored) in [(7, LARGE, 9), (LARGE, 8, 9), (7, LARGE, LARGE + 1), (ELSEWHERE, 8, 9)] {
                 let contents = NewContents { crc: 5, size, stored };
                 let headers = directory(&layout, offset, &contents);
-                let (header, _, fields) = header_parts(&headers, LISTED).unwrap();
+                let (header, _, fields) = header_parts(&headers, DIRECTORY_FORM).unwrap();
                 for (field, value) in [(header.size, size), (header.stored, stored), (header.offset, offset)] {
                     assert_eq!(field, value.min(ELSEWHERE));
                 }
@@ -580,7 +585,7 @@ mod tests {
                 assert_eq!(zip64, large.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>());
                 assert!(fields.starts_with(extra) && headers[6] == 45);
                 let local = layout.local_header(&layout.members[0], &contents).unwrap();
-                let field = ExtraFields::split(header_parts(&local, LOCAL).unwrap().2).zip64.map(<[u8]>::to_vec);
+                let field = ExtraFields::split(header_parts(&local, LOCAL_FORM).unwrap().2).zip64.map(<[u8]>::to_vec);
                 let is_large = size.max(stored) >= LARGE;
                 let expected = if is_large { Some([size, stored].map(u64::to_le_bytes).concat()) } else { None };
                 assert_eq!(field, expected);
@@ -619,7 +624,7 @@ mod tests {
         let (local, listed) = (layout.old_local_header(member).unwrap(), member.listed.bytes());
         let renamed_local = layout.rename_local(member, &local, b"longer").unwrap();
         let renamed_listed = layout.rename_listed(member, listed, b"longer").unwrap();
-        for (old, new, form) in [(&local[..], renamed_local, LOCAL), (listed, renamed_listed, LISTED)] {
+        for (old, new, form) in [(&local[..], renamed_local, LOCAL_FORM), (listed, renamed_listed, DIRECTORY_FORM)] {
             assert_eq!(header_parts(&new, form).unwrap().1, b"longer");
             assert_eq!(renamed(&new, form, b"a").unwrap(), old);
         }

@@ -100,6 +100,7 @@ pub(super) struct FileComparison<'c> {
 }
 
 impl<'c> FileComparison<'c> {
+    /// Starts the comparison of two searched files, in which nothing is paired yet.
     pub(super) fn new(job: &'c Diff, digester: &'c Digester, [mut old, mut new]: [Side<'c>; 2]) -> Self {
         // The names of both files are compared before any of them changes.
         let renamed = RenamedMembers::between(&old.names(), &new.names());

@@ -85,18 +85,14 @@ impl Diff {
         new: Option<&'i Input>,
         equal_members: &HashSet<Vec<u8>>,
     ) -> Result<[Side<'i>; 2]> {
-        let search = |is_new: bool| {
-            if is_new {
-                // The members that are equal are not searched again.
-                Side::search(self, digester, new, &|member| !equal_members.contains(member), equal_members)
-            } else {
-                Side::search(self, digester, old, &accept_all_members, equal_members)
-            }
-        };
+        // The members that are equal are not searched again in the new file.
+        let accept_different = |member: &[u8]| !equal_members.contains(member);
+        let searches: Vec<(Option<&'i Input>, &(dyn Fn(&[u8]) -> bool + Sync))> =
+            vec![(old, &accept_all_members), (new, &accept_different)];
         const WEIGHT: usize = 0;
         parallel::in_order(
-            vec![false, true],
-            search,
+            searches,
+            |(input, is_searched)| Side::search(self, digester, input, is_searched, equal_members),
             |_| WEIGHT,
             |sides| {
                 let mut next = || sides.next().unwrap_or_else(|| Err(Error::internal("a search ended early")));

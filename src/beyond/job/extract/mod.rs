@@ -286,6 +286,7 @@ impl Extract {
 }
 
 impl Destination {
+    /// Returns whether the code object itself goes to the standard output, or would go there.
     fn is_standard_output(&self) -> bool {
         match self {
             Self::StandardOutput => true,

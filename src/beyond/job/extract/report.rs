@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use data_encoding::HEXLOWER;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,7 +40,7 @@ struct WrittenFile<'r> {
 
 impl<'r> WrittenFile<'r> {
     fn of(Extracted { path, sha256, code_object, .. }: &'r Extracted) -> Self {
-        let sha256 = sha256.map(|sha256| sha256.iter().map(|byte| format!("{byte:02x}")).collect());
+        let sha256 = sha256.map(|sha256| HEXLOWER.encode(&sha256));
         Self { file: shown(path), sha256, code_object }
     }
 }

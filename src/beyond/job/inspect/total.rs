@@ -48,7 +48,7 @@ pub struct InspectTotal {
     pub is_compressed: bool,
     /// The number of unread parts by the name of their format.
     pub unread: BTreeMap<&'static str, usize>,
-    /// What a machine needs to read the code.
+    /// The requirements of a machine that reads the code.
     pub needs: Needs,
 }
 
@@ -121,14 +121,14 @@ impl InspectTotal {
             has_unknown_kind: code_object.kind.is_none(),
         };
         match self.gpus.get_mut(index) {
-            Some(same) => same.add(&more),
+            Some(sizes_of_gpu) => sizes_of_gpu.add(&more),
             None => self.gpus.push(more),
         }
     }
 }
 
 impl GpuSizes {
-    /// Adds the sizes for another GPU, or more for this one.
+    /// Adds the sizes of other code objects, for this GPU or another one.
     pub fn add(&mut self, more: &Self) {
         self.sizes += more.sizes;
         self.is_share |= more.is_share;
@@ -144,8 +144,8 @@ impl BundleContents {
 }
 
 impl CodeObject {
-    /// Returns whether only the stored size of compressed data with others is known. The code object then has a share
-    /// of this size, in proportion to its inflated size.
+    /// Returns whether the code object is compressed together with others, so that only their stored size in total is
+    /// known. The code object then has a share of this size, in proportion to its inflated size.
     pub(crate) fn has_shared_size(&self) -> bool {
         self.bundle.compressed.is_some() || self.packed.as_ref().is_some_and(|packed| packed.is_shared())
     }

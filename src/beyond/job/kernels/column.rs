@@ -50,7 +50,7 @@ const CODE: KernelColumn = size("CODE", |kernel| kernel.code_size);
 /// The columns with numbers, in the order of the table.
 pub const NUMBERS: [KernelColumn; 10] = [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
 
-/// The columns after the numbers, which say yes for some kernels.
+/// The columns after the numbers. A flag is recorded as the number 1, and shown as `yes`.
 pub const FLAGS: [KernelColumn; 2] = [
     flag("DYNSTACK", |kernel| one_if_true(kernel.dynamic_stack)),
     flag("HOSTCALL", |kernel| one_if_true(kernel.hostcall)),
@@ -140,8 +140,8 @@ impl SortKey {
         }
     }
 
-    /// Returns whether the table is sorted by this column first.
-    pub fn is_column(self, column: &KernelColumn) -> bool {
+    /// Returns whether the key sorts by this column first.
+    pub fn sorts_by(self, column: &KernelColumn) -> bool {
         match self.order {
             SortOrder::Numbers(first, _) => first.title == column.title,
             SortOrder::Name | SortOrder::Gpu => false,
@@ -165,7 +165,7 @@ impl SortKey {
 pub struct RecordedKeys(BTreeSet<&'static str>);
 
 impl RecordedKeys {
-    /// Returns the keys that one of the kernels records.
+    /// Returns the keys whose numbers at least one of the kernels records.
     pub(super) fn of_kernels(rows: &[NamedKernel]) -> Self {
         let mut names = BTreeSet::new();
         for key in KEYS {
@@ -176,7 +176,7 @@ impl RecordedKeys {
         Self(names)
     }
 
-    /// Adds the keys that other kernels record.
+    /// Adds the keys of other kernels.
     pub(super) fn add(&mut self, more: Self) {
         self.0.extend(more.0);
     }

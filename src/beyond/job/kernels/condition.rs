@@ -93,7 +93,8 @@ fn size_in_bytes(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Returns the message about a text that is not a condition: the conditions, and the one that may be meant.
+/// Returns the message about a text that is not a condition: a list of the conditions, and the one that the user may
+/// mean.
 fn not_a_condition(text: &str) -> String {
     let columns = NUMBERS.map(|column| column.name());
     let conditions = format!(
@@ -146,16 +147,16 @@ struct ConditionResult {
     /// The number of kernels that record the number that the condition asks for.
     judged: usize,
     /// The number of kernels that meet the condition.
-    kernels: usize,
-    /// The texts about the first of these kernels.
-    first: Vec<String>,
+    met: usize,
+    /// The texts about the first kernels that meet the condition.
+    first_texts: Vec<String>,
 }
 
 impl ConditionResults {
     pub(super) fn new(conditions: &[KernelCondition]) -> Self {
         let mut results = Vec::new();
         for &condition in conditions {
-            results.push(ConditionResult { condition, judged: 0, kernels: 0, first: Vec::new() });
+            results.push(ConditionResult { condition, judged: 0, met: 0, first_texts: Vec::new() });
         }
         Self { all: 0, results }
     }
@@ -173,9 +174,9 @@ impl ConditionResults {
         for result in &mut self.results {
             for row in rows {
                 if result.condition.is_met(&row.kernel) {
-                    result.kernels += 1;
-                    if result.first.len() < NAMED_MAX {
-                        result.first.push(kernel_text(row, result.condition.number(&row.kernel)));
+                    result.met += 1;
+                    if result.first_texts.len() < NAMED_MAX {
+                        result.first_texts.push(kernel_text(row, result.condition.number(&row.kernel)));
                     }
                 }
             }
@@ -192,13 +193,14 @@ impl ConditionResults {
         }
         for (result, more) in self.results.iter_mut().zip(more.results) {
             result.judged += more.judged;
-            result.kernels += more.kernels;
-            result.first.extend(more.first.into_iter().take(NAMED_MAX - result.first.len()));
+            result.met += more.met;
+            let room = NAMED_MAX - result.first_texts.len();
+            result.first_texts.extend(more.first_texts.into_iter().take(room));
         }
     }
 
-    /// Returns whether each condition judged a kernel, one of them did not, because no kernel records its number, or
-    /// there are no kernels.
+    /// Returns whether each condition judged a kernel. If not, there are no kernels, or none records the number that a
+    /// condition asks for.
     pub fn judged(&self) -> Judged {
         if self.all == 0 {
             Judged::Nothing
@@ -227,11 +229,11 @@ impl ConditionResults {
         conditions
     }
 
-    /// Returns the conditions that are met, with the reasons.
+    /// Returns the conditions that kernels meet, with these kernels as the reason. Each makes the command fail.
     pub fn failures(&self) -> Vec<Failure> {
         let mut failures = Vec::new();
         for result in &self.results {
-            if result.kernels > 0 {
+            if result.met > 0 {
                 failures.push(Failure { condition: result.condition.to_string(), reason: result.reason() });
             }
         }
@@ -244,15 +246,15 @@ impl ConditionResult {
     fn reason(&self) -> String {
         let kernels = match self.condition {
             KernelCondition::Hostcall => {
-                count(self.kernels, "kernel needs calls of the host", "kernels need calls of the host")
+                count(self.met, "kernel needs calls of the host", "kernels need calls of the host")
             }
             KernelCondition::Above(column, limit) => {
-                format!("{} with {} above {limit}", count(self.kernels, "kernel", "kernels"), column.title)
+                format!("{} with {} above {limit}", count(self.met, "kernel", "kernels"), column.title)
             }
-            KernelCondition::Spill => count(self.kernels, "kernel spills registers", "kernels spill registers"),
+            KernelCondition::Spill => count(self.met, "kernel spills registers", "kernels spill registers"),
         };
-        let first = self.first.join("; ");
-        match self.kernels - self.first.len() {
+        let first = self.first_texts.join("; ");
+        match self.met - self.first_texts.len() {
             0 => format!("{kernels}: {first}"),
             more => format!("{kernels}: {first}; and {more} more"),
         }

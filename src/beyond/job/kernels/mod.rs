@@ -95,8 +95,8 @@ impl ListKernels {
     }
 
     /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one
-    /// search. Compressed bundles are inflated where kernels need it. Each problem is in one of them: parts that could not
-    /// be read in the contents, and the others in the list.
+    /// search. Compressed bundles are inflated where kernels need it. Each problem is in one of them: parts that could
+    /// not be read in the contents, and the others in the list.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run).
@@ -117,16 +117,16 @@ impl ListKernels {
         Err(Error::internal("a search that inflates everything was incomplete"))
     }
 
-    /// Reads a file once, or returns `None` if that is incomplete. A reading with [`Inflate::Headers`] is incomplete if
-    /// compressed bundles hold more than code objects.
+    /// Reads a file once. Returns `None` if the result is incomplete: with [`Inflate::Headers`], if compressed bundles
+    /// hold further bundles.
     fn read_inflating(&self, input: &Input, inflate: Inflate, keep: Keep) -> Result<Option<(Contents, KernelList)>> {
         let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
         let request = Request::new(&self.selection);
         let mut search = Search::new(&request, input, inflate);
-        let reader = if self.arguments { kernels::list_with_arguments } else { kernels::list };
-        let read = &|together: CodeObjectsOfBundle<'_, Position, Arc<CodeObject>>| {
+        let list_kernels = if self.arguments { kernels::list_with_arguments } else { kernels::list };
+        let read_bundle = &|together: CodeObjectsOfBundle<'_, Position, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
-                let read = KernelsOrKind::read(code_object, code.bytes(), reader);
+                let read = KernelsOrKind::read(code_object, code.bytes(), list_kernels);
                 // For progress reports, and to release the memory of the mapping.
                 code.note_all_read();
                 read
@@ -137,20 +137,21 @@ impl ListKernels {
             reading = reading.up_to_nested();
         }
         let mut bad_parts = Vec::new();
-        let mut contents = reading.run(input, read, &|read| weight_of(read, KernelsOrKind::weight), &mut |visit| {
-            match visit {
-                // The list of kernels is full. The reading goes on only for the contents.
-                Visit::Bundle(..) if search.room.is_full => {}
-                Visit::Bundle(number, found, wanted) => search.add_bundle(number, &found, wanted)?,
-                Visit::Bad(part) if keep == Keep::All => bad_parts.extend(part.into_error()),
-                Visit::Bad(part) => search.add_bad_part(part),
-                Visit::Split(..) | Visit::Archive(..) | Visit::Unread(_) | Visit::End(..) => {}
-                Visit::Read(codes) => codes.into_iter().for_each(|(at, code)| search.add_code(at, code)),
-            }
-            let needs_no_more = search.room.is_full && keep == Keep::Nothing;
-            let is_over = search.is_incomplete || needs_no_more;
-            Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
+        let mut contents =
+            reading.run(input, read_bundle, &|read| weight_of(read, KernelsOrKind::weight), &mut |visit| {
+                match visit {
+                    // The list of kernels is full. The reading goes on only for the contents.
+                    Visit::Bundle(..) if search.room.is_full => {}
+                    Visit::Bundle(number, found, wanted) => search.add_bundle(number, &found, wanted)?,
+                    Visit::Bad(part) if keep == Keep::All => bad_parts.extend(part.into_error()),
+                    Visit::Bad(part) => search.add_bad_part(part),
+                    Visit::Split(..) | Visit::Archive(..) | Visit::Unread(_) | Visit::End(..) => {}
+                    Visit::Read(codes) => codes.into_iter().for_each(|(at, code)| search.add_code(at, code)),
+                }
+                let needs_no_more = search.room.is_full && keep == Keep::Nothing;
+                let is_over = search.is_incomplete || needs_no_more;
+                Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
         if search.is_incomplete || inflate == Inflate::Headers && contents.has_nested {
             return Ok(None);
         }
@@ -159,8 +160,8 @@ impl ListKernels {
     }
 }
 
-/// The position of a code object in a file, or of an error: the number of its finding, and the index of the entry in
-/// the bundle. Results come in another order, and are sorted by it.
+/// The position of a code object or an error in a file: the number of its finding, and the index of the entry in the
+/// bundle. Results come in any order, and are sorted by position in the end.
 type Position = (usize, usize);
 
 /// The search in a file.
@@ -177,7 +178,7 @@ struct Search<'j> {
     is_incomplete: bool,
 }
 
-/// The kernels that were read of a code object.
+/// The result of reading a code object.
 enum KernelsOrKind {
     /// The recorded target ID, and the kernels.
     Kernels(Option<String>, Vec<Kernel>),
@@ -186,18 +187,22 @@ enum KernelsOrKind {
 }
 
 impl KernelsOrKind {
-    /// Reads a code object with the function `read`. The kind of a code object in a compressed bundle is identified
-    /// here, because the search did not inflate the bundle.
-    fn read(code_object: &CodeObject, code: &[u8], read: fn(&[u8]) -> Result<Vec<Kernel>, Malformed>) -> Result<Self> {
+    /// Reads a code object. The kind of a code object in a compressed bundle is identified here, because the search did
+    /// not inflate the bundle.
+    fn read(
+        code_object: &CodeObject,
+        code: &[u8],
+        list_kernels: fn(&[u8]) -> Result<Vec<Kernel>, Malformed>,
+    ) -> Result<Self> {
         let kind = match code_object.kind {
             Some(kind) => kind,
             None => ContentKind::identify(bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code)),
         };
         // Kernels of other GPUs, such as Intel's, are not read.
-        let is_for_others = elf_machine(code).is_some_and(|machine| ![EM_AMDGPU, EM_CUDA].contains(&machine));
+        let is_for_other_gpu = elf_machine(code).is_some_and(|machine| ![EM_AMDGPU, EM_CUDA].contains(&machine));
         match kind {
-            ContentKind::Elf | ContentKind::Cubin if !is_for_others => {
-                Ok(Self::Kernels(target::target_id(code), locate_kernel_error(code_object, read(code))?))
+            ContentKind::Elf | ContentKind::Cubin if !is_for_other_gpu => {
+                Ok(Self::Kernels(target::target_id(code), locate_kernel_error(code_object, list_kernels(code))?))
             }
             other => Ok(Self::Other(other)),
         }
@@ -217,6 +222,7 @@ impl<'j> Search<'j> {
     }
 
     /// Adds the selected code objects of a bundle to the list `wanted` if they may have kernels, and counts the others.
+    /// `number` is that of the finding in the file.
     fn add_bundle(
         &mut self,
         number: usize,
@@ -233,7 +239,7 @@ impl<'j> Search<'j> {
                 Some(ContentKind::Elf | ContentKind::Cubin) => {}
                 // The kind is identified when the bundle is inflated and the code object read.
                 None if self.inflate == Inflate::Headers && found.bundle.compressed.is_some() => {}
-                // The code objects in it count.
+                // The code objects in the archive are counted instead.
                 Some(ContentKind::Archive) if found.format.has(Rule::KnownByContent) => continue,
                 other => {
                     self.add_other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());

@@ -19,10 +19,10 @@ const SHOWN_MAX: usize = 16 << 10;
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
 
-/// The names of kernels, as they are shown, by the recorded ones.
+/// The names of kernels as reports show them, by the recorded names.
 pub(in super::super) type ShownNames = HashMap<Arc<[u8]>, Arc<str>>;
 
-/// Returns the names of kernels, as they are shown. Each is demangled once.
+/// Returns the names of kernels as reports show them. Each is demangled once.
 pub(in super::super) fn shown_names<'n>(
     names: impl Iterator<Item = &'n Arc<[u8]>>,
     demangle: DemangleName<'_>,
@@ -33,6 +33,7 @@ pub(in super::super) fn shown_names<'n>(
 /// The name of a kernel.
 pub(super) struct KernelName<'n> {
     mangled: &'n Arc<[u8]>,
+    /// The name as reports show it.
     shown: Arc<str>,
     /// How the typed name selects the kernel, or `None` if it does not.
     match_kind: Option<NameMatch>,
@@ -46,8 +47,8 @@ impl<'n> KernelName<'n> {
         wanted: Option<&KernelNames>,
         demangle: DemangleName<'_>,
     ) -> Vec<Self> {
-        let mut known = HashSet::new();
-        let names: Vec<&Arc<[u8]>> = names.filter(|name| known.insert(*name)).collect();
+        let mut seen = HashSet::new();
+        let names: Vec<&Arc<[u8]>> = names.filter(|name| seen.insert(*name)).collect();
         let chunks: Vec<&[&Arc<[u8]>]> = names.chunks(NAMES_AT_A_TIME).collect();
         parallel::in_order(
             chunks,
@@ -60,7 +61,7 @@ impl<'n> KernelName<'n> {
     /// Matches a name, both mangled and demangled, with the `wanted` names.
     fn new(demangled: Option<String>, name: &'n Arc<[u8]>, wanted: Option<&KernelNames>) -> Self {
         let match_kind = match wanted {
-            // All kernels are wanted, so all have the same kind of match.
+            // Without a selection, all kernels have the same kind of match.
             None => Some(NameMatch::Name),
             Some(wanted) => {
                 let mangled = bytes::text_lossy(name);
@@ -74,8 +75,8 @@ impl<'n> KernelName<'n> {
     }
 }
 
-/// Returns the selected names. Only kernels with the strongest kind of match are selected. So a typed name that a
-/// kernel has as it stands is not used as a pattern too.
+/// Returns the selected names: those with the strongest kind of match. So a typed name that the name of a kernel
+/// contains as it stands is not used as a pattern too.
 pub(super) fn selected(names: &[KernelName<'_>]) -> ShownNames {
     let strongest = names.iter().filter_map(|name| name.match_kind).max();
     let mut selected = HashMap::new();
@@ -153,8 +154,8 @@ impl NameMatches {
         self.similar.extend(&more.similar);
     }
 
-    /// Returns the error that no kernel has the typed name, or `None` if one has it. Also returns `None` if no kernel was
-    /// found at all and a file could not be read (`is_complete` is false): that file may have the kernel.
+    /// Returns the error that no kernel has the typed name, or `None` if one has it. Also returns `None` if no kernel
+    /// was found at all and a file could not be read (`is_complete` is false): that file may have the kernel.
     pub(super) fn error(&self, typed: &str, paths: &[PathBuf], is_complete: bool) -> Option<String> {
         if self.has_match || (self.present.is_empty() && !is_complete) {
             return None;

@@ -16,8 +16,8 @@ use crate::beyond::document::Report;
 use crate::beyond::inventory::kernel_names::KernelNames;
 use crate::beyond::inventory::pick::Seen;
 
-/// The least number of rows that are added before rows are sorted again, and all but the listed ones dropped. Sorting
-/// after every file would take too long, and keeping all rows too much memory.
+/// The least number of rows that are added before the rows are sorted again, and all but the listed ones dropped.
+/// Sorting after every file would take too long, and keeping all rows would take too much memory.
 pub(in super::super) const ROWS_BETWEEN_SORTS: usize = 256;
 
 /// The kernels in files, and the registers and memory that they take. A number that a code object does not record is
@@ -74,7 +74,7 @@ pub struct WantedKernels<'o> {
 /// The order of all kernels, and the number of listed kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelOrder {
-    /// What the kernels are sorted by.
+    /// The key that sorts the kernels.
     pub key: SortKey,
     /// The number of kernels that are kept at most.
     pub most: usize,
@@ -118,7 +118,7 @@ pub struct KernelSums {
     pub others: BTreeMap<&'static str, usize>,
     /// The code objects of the files, selected or not.
     pub seen: Seen,
-    /// What the conditions have found.
+    /// The results of the conditions.
     pub conditions: ConditionResults,
     /// The keys that the kernels can be sorted by.
     pub sort_keys: RecordedKeys,
@@ -144,7 +144,7 @@ impl KernelSums {
         self.names.error(typed, paths, is_complete)
     }
 
-    /// Returns the report on these kernels. Its `kernels` are empty: who needs them keeps them.
+    /// Returns the report on these kernels. Its `kernels` are empty: a caller that needs the rows keeps them.
     pub fn report(&self) -> KernelsReport {
         let others = self.others.iter().map(|(&image_kind, &code_objects)| OtherCode { image_kind, code_objects });
         KernelsReport {
@@ -164,16 +164,16 @@ impl KernelsOfFile {
     pub fn new(list: KernelList, wanted: WantedKernels<'_>, demangle: DemangleName<'_>) -> Result<Self> {
         let WantedKernels { name, hostcall, fail_on, failing_only, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
-        let demangled = KernelName::of_all(kernels.map(|kernel| &kernel.name), name, demangle);
-        let shown = selected(&demangled);
-        let names = NameMatches::new(&demangled, name, !shown.is_empty());
+        let kernel_names = KernelName::of_all(kernels.map(|kernel| &kernel.name), name, demangle);
+        let shown_names = selected(&kernel_names);
+        let names = NameMatches::new(&kernel_names, name, !shown_names.is_empty());
         let (mut rows, mut conditions) = (Vec::new(), ConditionResults::new(fail_on));
         for CodeObjectKernels { code_object, recorded_target, kernels, .. } in list.code_objects {
             let code = Arc::new(ListedCode::new(code_object, recorded_target.as_deref())?);
             for kernel in kernels {
                 // Only selected kernels have a name in this map.
-                let Some(name) = shown.get(&kernel.name).map(Arc::clone) else { continue };
-                // A kernel that `hostcall` leaves out was looked at too, so that the conditions had something to judge.
+                let Some(name) = shown_names.get(&kernel.name).map(Arc::clone) else { continue };
+                // The conditions had a kernel to judge even if `hostcall` leaves it out.
                 conditions.count_judged(&kernel);
                 if !hostcall || kernel.hostcall == Some(true) {
                     rows.push(NamedKernel { code: Arc::clone(&code), name, kernel });

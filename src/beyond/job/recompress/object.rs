@@ -75,8 +75,8 @@ impl WrittenSection {
         let mut moved = Vec::new();
         for (before, now) in self.bundles {
             // Symbols and relocations may lead into a bundle only if its bytes are the same.
-            let is_same = old.claimed(&before)?.bytes() == new.claimed(&now)?.bytes();
-            moved.push(MovedBundle { before, now, is_same });
+            let keeps_bytes = old.claimed(&before)?.bytes() == new.claimed(&now)?.bytes();
+            moved.push(MovedBundle { before, now, keeps_bytes });
         }
         Ok(NewContent { old: self.old, new, moved })
     }

@@ -19,7 +19,7 @@ use crate::beyond::container::fatbin::Fatbin;
 use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchContainer};
 use crate::beyond::parallel::{self, has_disk_space};
 use crate::beyond::scan::{AnyBundle, Format};
-use crate::llvm::container::offload_binary::{HipNumber, OffloadBinary, Version};
+use crate::llvm::container::offload_binary::{OffloadBinary, Version};
 use crate::llvm::container::sequence::{Body, Inflate};
 use crate::llvm::container::{Limits, compressed};
 
@@ -98,9 +98,8 @@ pub(crate) trait RewriteBundles<'r> {
     ) -> Result<()>;
 }
 
-/// The format of offload binaries. Its fields matter only for writing.
-static OFFLOAD_BINARY: SearchFormat<OffloadBinary> =
-    SearchFormat(OffloadBinary { version: Version::V1, hip_number: HipNumber::Current });
+/// The format of offload binaries. Its version matters only for writing.
+static OFFLOAD_BINARY: SearchFormat<OffloadBinary> = SearchFormat(OffloadBinary { version: Version::V1 });
 
 /// The old and the new range of each of some adjacent bundles, counted from the start of the first one.
 pub(crate) type MovedRanges = Vec<(Range<u64>, Range<u64>)>;

@@ -83,12 +83,13 @@ pub(crate) fn ensure_end_is_known(
     if bundle.compressed.is_none() {
         return Ok(());
     }
-    // A text bundle ends at the end of the file. In a section, the caller searches the result for the same bundles, and
-    // so finds out whether the end is lost.
-    let may_be_text = bundle.range()?.end >= data.len() || room.is_some();
+    let is_last = bundle.range()?.end >= data.len();
+    let is_in_section = room.is_some();
     let next = if plain.has_tail {
         "the data that was compressed with it"
-    } else if plain.is_text && !may_be_text {
+    } else if plain.is_text && !is_last && !is_in_section {
+        // A text bundle ends only at the end of the file. In a section, the caller searches the result for the same
+        // bundles, and so finds out whether the end is lost.
         "the data after it"
     } else {
         return Ok(());

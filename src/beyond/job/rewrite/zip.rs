@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::record::{self, HashAndSize};
 use super::{Rewriter, unexpected_parts};
-use crate::base::bytes::text;
+use crate::base::bytes::{add, text, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice, Spool};
@@ -360,8 +360,15 @@ impl<'d> ZipWriter<'d> {
 }
 
 pub(crate) fn hash_and_size_of(mut reader: impl io::Read) -> io::Result<HashAndSize> {
-    let mut sha256 = Sha256::new();
-    let size = io::copy(&mut reader, &mut sha256)?;
+    let (mut sha256, mut size, mut block) = (Sha256::new(), 0, [0; 8 << 10]);
+    loop {
+        let count = reader.read(&mut block)?;
+        if count == 0 {
+            break;
+        }
+        sha256.update(block.get(..count).unwrap_or_default());
+        add(&mut size, to_u64(count));
+    }
     Ok(HashAndSize { hash: record::hash_text(&sha256.finalize()), size })
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Alone, Fault, Verified, VerifyRule};
+use super::{CorrectableBy, Fault, Verified, VerifyRule};
 use crate::beyond::base::text::listed;
 use crate::beyond::inventory::{CodeSet, FileSet, LibraryCode, Unit, UnitRole, by_library, listed_order, short_target};
 use crate::beyond::runtime::{Code, CodeUse, Device, NeedingGpus, directory_of};
@@ -30,8 +30,8 @@ pub enum ExpectExtent {
     Bundles,
     /// Every bundle. Code that no runtime loads for any of these GPUs is a fault.
     Exactly,
-    /// Every library, with some of its bundles, because each source may be built for other GPUs. A library is a file, or
-    /// a file in a package. Members of static libraries count together.
+    /// Every library, with some of its bundles, because each source may be built for other GPUs. A library is a file,
+    /// or a file in a package. Members of static libraries count together.
     Libraries,
 }
 
@@ -63,19 +63,19 @@ impl Expect {
 /// Compares the units of a file with the expected GPUs.
 pub(super) struct ExpectComparison<'e> {
     expect: &'e Expect,
-    /// The expected GPUs, to find code that none of them needs.
+    /// The expected GPUs, prepared to find code that none of them needs.
     needing: NeedingGpus,
     /// The path of the file.
     path: &'e Path,
     /// Returns the source file of the bundle at an offset of the file, if a symbol names it.
     source_at: &'e dyn Fn(u64) -> Option<String>,
     /// Takes the faults.
-    list: &'e mut dyn FnMut(Fault),
+    take_fault: &'e mut dyn FnMut(Fault),
     /// The names of the GPUs in faults so far.
-    named: BTreeSet<String>,
-    /// The code of the last unit, the way in which a program uses it, and its mismatches. If the next unit has equal
-    /// code, it has the same mismatches, which are not computed again.
-    last: Option<(Arc<CodeSet>, CodeUse, Vec<Mismatch>)>,
+    gpus_in_faults: BTreeSet<String>,
+    /// The code of the last compared unit, the way in which a program uses it, and its mismatches. If the next unit has
+    /// equal code, it has the same mismatches, which are not computed again.
+    last_compared: Option<(Arc<CodeSet>, CodeUse, Vec<Mismatch>)>,
     result: Expected,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Expected {
     pub(super) served: BTreeSet<usize>,
     /// Whether a library has no bundle that serves one of the expected GPUs.
     pub(super) has_unserved_library: bool,
-    /// The directory of the file, if the file serves GPUs together with others there.
+    /// The directory of the file, if the file serves GPUs together with other files there.
     pub(super) directories: ServingDirectories,
 }
 
@@ -95,26 +95,34 @@ impl<'e> ExpectComparison<'e> {
         expect: &'e Expect,
         path: &'e Path,
         source_at: &'e dyn Fn(u64) -> Option<String>,
-        list: &'e mut dyn FnMut(Fault),
+        take_fault: &'e mut dyn FnMut(Fault),
     ) -> Self {
-        let (needing, named, last) = (NeedingGpus::new(&expect.devices), BTreeSet::new(), None);
-        Self { expect, needing, path, source_at, list, named, last, result: Expected::default() }
+        Self {
+            expect,
+            needing: NeedingGpus::new(&expect.devices),
+            path,
+            source_at,
+            take_fault,
+            gpus_in_faults: BTreeSet::new(),
+            last_compared: None,
+            result: Expected::default(),
+        }
     }
 
-    /// Compares all units of the file: each library, then the directories whose files serve GPUs together, then the file
-    /// as a whole.
+    /// Compares all units of the file: each library, then the directories whose files serve GPUs together, then the
+    /// file as a whole.
     pub(super) fn compare(mut self, units: &[Unit]) -> Expected {
-        let mut of_file = CodeSet::default();
-        // The files of directories in packages, such as those of a wheel.
+        let mut code_of_file = CodeSet::default();
+        // The directories inside the file, if it is a package such as a wheel.
         let mut directories = ServingDirectories::default();
         for (library, units) in by_library(units) {
             for unit in &units {
                 if unit.role != UnitRole::Relinked {
                     self.note_served(&unit.code);
                 }
-                // Other files may have the code for other GPUs.
-                if unit.role != UnitRole::SomeOfFiles {
-                    of_file.merge(&unit.code);
+                // A unit of this role need not serve all GPUs, because other files may serve the rest.
+                if unit.role != UnitRole::RestInOtherFiles {
+                    code_of_file.merge(&unit.code);
                 }
                 if let Some(directory) = &unit.directory {
                     self.compare_file(unit, directory, &mut directories);
@@ -126,13 +134,13 @@ impl<'e> ExpectComparison<'e> {
             self.result.has_unserved_library = true;
             self.list(fault);
         }
-        self.compare_of_file(&of_file);
+        self.compare_whole_file(&code_of_file);
         self.result
     }
 
     fn list(&mut self, fault: Fault) {
-        self.named.extend(fault.gpu.clone());
-        (self.list)(fault);
+        self.gpus_in_faults.extend(fault.gpu.clone());
+        (self.take_fault)(fault);
     }
 
     /// Notes the expected GPUs that some of the code serves.
@@ -146,7 +154,7 @@ impl<'e> ExpectComparison<'e> {
 
     /// Lists a fault of the file as a whole for each expected GPU that none of its code serves, unless a fault names
     /// the GPU already. A file without code has no such fault.
-    fn compare_of_file(&mut self, set: &CodeSet) {
+    fn compare_whole_file(&mut self, set: &CodeSet) {
         if set.codes.is_empty() && set.unfound.is_empty() {
             return;
         }
@@ -154,9 +162,9 @@ impl<'e> ExpectComparison<'e> {
         // The description is made only if there is a mismatch.
         let code_text = LazyCell::new(|| describe_code(set));
         for (index, device) in self.expect.devices.iter().enumerate() {
-            if !self.named.contains(device.name()) && !self.result.served.contains(&index) {
+            if !self.gpus_in_faults.contains(device.name()) && !self.result.served.contains(&index) {
                 let mismatch = Mismatch::of_file(device, set, &code_text);
-                self.list(Fault { alone: Some(Alone::InCommand), ..mismatch.fault(&place) });
+                self.list(Fault { correctable_by: Some(CorrectableBy::FilesOfCommand), ..mismatch.fault(&place) });
             }
         }
     }
@@ -164,7 +172,8 @@ impl<'e> ExpectComparison<'e> {
     /// Compares a file that serves GPUs together with the other files in its directory.
     ///
     /// If the file is the input itself, its directory may have other inputs. The faults are then those of the file
-    /// alone, until an [`ExpectTree`] merges the results. In a package, the directory is compared at the end.
+    /// alone, and an [`ExpectTree`] removes them if the other inputs correct them. A file in a package is only added to
+    /// `directories`, which are compared at the end.
     fn compare_file(&mut self, unit: &Unit, directory: &Place, directories: &mut ServingDirectories) {
         // Code is unexpected whatever the other files have.
         self.list_unexpected(unit);
@@ -172,44 +181,44 @@ impl<'e> ExpectComparison<'e> {
             return directories.add(directory, unit);
         }
         // The file is the input itself.
-        let mut alone = ServingDirectories::default();
-        alone.add(directory, unit);
-        for fault in alone.clone().faults(self.expect) {
+        let mut directory_of_input = ServingDirectories::default();
+        directory_of_input.add(directory, unit);
+        for fault in directory_of_input.clone().faults(self.expect) {
             self.result.has_unserved_library = true;
-            self.list(Fault { alone: Some(Alone::InDirectory), ..fault });
+            self.list(Fault { correctable_by: Some(CorrectableBy::FilesOfDirectory), ..fault });
         }
-        self.result.directories = alone;
+        self.result.directories = directory_of_input;
     }
 
-    /// Compares the units of a library. Lists the faults of the library as a whole if libraries are expected to serve
-    /// the GPUs as a whole, or if the library has only relocatable code, which is no unit.
+    /// Compares the units of a library. Faults of the library as a whole are listed with [`ExpectExtent::Libraries`],
+    /// and for GPUs for which the library has only relocatable code: units of such code are not compared one by one.
     fn compare_library(&mut self, library: &Place, units: Vec<&Unit>) {
-        // The files of directories are no libraries of their own.
+        // All units were files of directories, which are compared together.
         if units.is_empty() {
             return;
         }
         let code = LibraryCode::of(units.iter().copied());
-        let of_library = self.mismatches_of_library(&code);
-        // GPUs that the whole library serves have no faults in its units.
+        let library_mismatches = self.mismatches_of_library(&code);
+        // GPUs that the library serves completely have no faults in its units.
         let is_complete = |device: &Device| code.served(device).is_complete();
-        let complete: BTreeSet<&str> =
+        let complete_gpus: BTreeSet<&str> =
             self.expect.devices.iter().filter(|gpu| is_complete(gpu)).map(Device::name).collect();
         for unit in units {
             if unit.role != UnitRole::Whole {
                 self.list_unexpected(unit);
             } else if self.expect.extent != ExpectExtent::Libraries {
-                self.compare_unit(unit, &complete, &of_library);
+                self.compare_unit(unit, &complete_gpus, &library_mismatches);
             }
         }
         if code.is_empty() {
             return;
         }
-        self.result.has_unserved_library |= !of_library.is_empty();
+        self.result.has_unserved_library |= !library_mismatches.is_empty();
         for device in &self.expect.devices {
-            let mismatch = of_library.iter().find(|mismatch| mismatch.gpu == device.name());
-            let is_whole = self.expect.extent == ExpectExtent::Libraries || code.is_relinked_alone(device);
+            let mismatch = library_mismatches.iter().find(|mismatch| mismatch.gpu == device.name());
+            let is_compared_as_whole = self.expect.extent == ExpectExtent::Libraries || code.is_relinked_alone(device);
             if let Some(mismatch) = mismatch
-                && is_whole
+                && is_compared_as_whole
             {
                 self.list(mismatch.fault(library));
             }
@@ -235,15 +244,13 @@ impl<'e> ExpectComparison<'e> {
         mismatches
     }
 
-    /// Lists the faults of a unit. `complete` are the GPUs that its library serves completely, and `of_library` the
-    /// mismatches of the library as a whole.
-    fn compare_unit(&mut self, unit: &Unit, complete: &BTreeSet<&str>, of_library: &[Mismatch]) {
-        let is_known = self
-            .last
-            .as_ref()
-            .is_some_and(|(code, code_use, _)| Arc::ptr_eq(code, &unit.code) && *code_use == unit.code_use);
-        let mismatches = match self.last.take() {
-            Some((_, _, mismatches)) if is_known => mismatches,
+    /// Lists the faults of a unit. Its library serves the `complete_gpus` completely, and has the `library_mismatches`
+    /// as a whole.
+    fn compare_unit(&mut self, unit: &Unit, complete_gpus: &BTreeSet<&str>, library_mismatches: &[Mismatch]) {
+        let mismatches = match self.last_compared.take() {
+            Some((code, code_use, mismatches)) if Arc::ptr_eq(&code, &unit.code) && code_use == unit.code_use => {
+                mismatches
+            }
             _ => {
                 let mut mismatches = find_unserved(&unit.code, "", &self.expect.devices);
                 mismatches.extend(self.unexpected(unit));
@@ -252,41 +259,42 @@ impl<'e> ExpectComparison<'e> {
         };
         // The description is made only if there is a mismatch.
         let bundle = LazyCell::new(|| {
-            let mut bundle = MismatchedBundle::of_unit(unit);
+            let mut bundle = FaultyBundle::of_unit(unit);
             bundle.source = bundle.source.or_else(|| self.source_of(unit));
             bundle
         });
         let mut faults = Vec::new();
         for mismatch in &mismatches {
-            if mismatch.rule == VerifyRule::Expected && complete.contains(mismatch.gpu.as_str()) {
+            if mismatch.rule == VerifyRule::Expected && complete_gpus.contains(mismatch.gpu.as_str()) {
                 continue;
             }
             let mut fault = bundle.fault(mismatch);
             // `recompress --keep-for` leaves a bundle without any code if the bundle had none for the GPUs that are
             // kept.
-            if unit.code.codes.is_empty() && of_library.iter().all(|lacking| lacking.gpu != mismatch.gpu) {
+            if unit.code.codes.is_empty() && library_mismatches.iter().all(|lacking| lacking.gpu != mismatch.gpu) {
                 fault.text += &format!(", but other code of its library serves {}", mismatch.gpu);
             }
             faults.push(fault);
         }
         faults.into_iter().for_each(|fault| self.list(fault));
-        self.last = Some((Arc::clone(&unit.code), unit.code_use, mismatches));
+        self.last_compared = Some((Arc::clone(&unit.code), unit.code_use, mismatches));
     }
 
-    /// Lists the code of a file, or of a container for some GPUs, that no expected GPU needs.
+    /// Lists the code that no expected GPU needs, of a unit that need not serve all GPUs.
     fn list_unexpected(&mut self, unit: &Unit) {
-        let container = MismatchedBundle { bundle: unit.at.container(), ..MismatchedBundle::of_unit(unit) };
+        let container = FaultyBundle { bundle: unit.at.container(), ..FaultyBundle::of_unit(unit) };
         for mismatch in self.unexpected(unit) {
             self.list(container.fault(&mismatch));
         }
     }
 
-    /// Returns a mismatch for each code of a unit that no expected GPU needs, if nothing else is expected.
+    /// Returns a mismatch for each code of a unit that no expected GPU needs, with [`ExpectExtent::Exactly`], and
+    /// nothing otherwise.
     fn unexpected(&self, unit: &Unit) -> Vec<Mismatch> {
         if !self.expect.is_exact() {
             return Vec::new();
         }
-        // Other units may have better code for the GPU.
+        // Which code of the unit a GPU uses then also depends on other units, so all code that it takes is needed.
         let code_use = if unit.role == UnitRole::Whole { unit.code_use } else { CodeUse::Each };
         let codes: Vec<(usize, Code)> = unit.code.codes.iter().map(|(code, index)| (*index, code.clone())).collect();
         let needed = self.needing.needed(&codes, code_use);
@@ -332,23 +340,23 @@ pub(super) struct ServingDirectories {
 #[derive(Clone, Debug)]
 struct ServingDirectory {
     place: Place,
-    /// The first file, which gets the faults if it is the only one.
-    first_file: MismatchedBundle,
+    /// The first file. The faults are reported for it if it is the only one.
+    first_file: FaultyBundle,
     files: FileSet,
-    /// Whether the command line names some of the files, which then serve each expected GPU together.
+    /// Whether the command line names some of the files. All files together must then serve each expected GPU.
     is_named: bool,
 }
 
-/// The bundle or file that gets the faults of a unit.
+/// The bundle or file that the faults of a unit are reported for.
 #[derive(Clone, Debug)]
-struct MismatchedBundle {
+struct FaultyBundle {
     place: Place,
     /// The index and the offset of the bundle, or `None` if the unit is not a single bundle.
     bundle: Option<(usize, u64)>,
     source: Option<Arc<str>>,
 }
 
-impl MismatchedBundle {
+impl FaultyBundle {
     fn of_unit(unit: &Unit) -> Self {
         Self { place: unit.at.place().clone(), bundle: unit.at.bundle(), source: unit.source.clone() }
     }
@@ -369,7 +377,7 @@ impl MismatchedBundle {
 impl ServingDirectories {
     /// Returns the directory at a place. Adds a directory without files, whose first file will be `file`, if the place
     /// is new. Never returns `None`.
-    fn directory_at(&mut self, place: &Place, file: &MismatchedBundle) -> Option<&mut ServingDirectory> {
+    fn directory_at(&mut self, place: &Place, file: &FaultyBundle) -> Option<&mut ServingDirectory> {
         let next = self.all.len();
         let index = *self.indices.entry(place.clone()).or_insert(next);
         if index == next {
@@ -381,7 +389,7 @@ impl ServingDirectories {
 
     /// Adds a file to the directory at a place.
     fn add(&mut self, place: &Place, file: &Unit) {
-        if let Some(directory) = self.directory_at(place, &MismatchedBundle::of_unit(file)) {
+        if let Some(directory) = self.directory_at(place, &FaultyBundle::of_unit(file)) {
             directory.files.add(&file.code);
         }
     }
@@ -438,23 +446,25 @@ impl ExpectTree {
         Self { expect, file_counts, directories: ServingDirectories::default() }
     }
 
-    /// Adds the result for a file. Removes faults that other files of its directory may correct from the result:
-    /// [`faults`](Self::faults) finds them again if all files together still have them. `is_named` is whether the user
-    /// named the file itself, and not a directory that holds it. A named file and a package have to serve each expected
-    /// GPU. Other files need not, so their faults as a whole are removed too.
+    /// Adds the result for a file. Removes faults from it that other files of its directory may correct:
+    /// [`faults`](Self::faults) finds them again if all files together have them too. `is_named` is whether the user
+    /// named the file itself, and not a directory that holds it. A named file and a package must serve each expected
+    /// GPU with some of their code. Other files need not, so their faults about this are removed too.
     pub(super) fn add(&mut self, verified: &mut Verified, is_named: bool) {
         let directory = directory_of(&Place::of_file(&verified.path));
         let has_others = self.file_counts.get(&directory).is_some_and(|count| *count > 1);
-        let is_in_set = has_others && !verified.directories.all.is_empty();
-        if is_in_set || !is_named && !verified.is_package {
-            verified.faults.retain(|fault| fault.alone != Some(Alone::InCommand));
+        let serves_with_others = has_others && !verified.directories.all.is_empty();
+        if serves_with_others || !is_named && !verified.is_package {
+            verified.faults.retain(|fault| fault.correctable_by != Some(CorrectableBy::FilesOfCommand));
         }
-        if is_in_set {
-            verified.faults.retain(|fault| fault.alone != Some(Alone::InDirectory));
+        if serves_with_others {
+            verified.faults.retain(|fault| fault.correctable_by != Some(CorrectableBy::FilesOfDirectory));
             self.directories.merge(std::mem::take(&mut verified.directories), is_named);
         }
-        // `--expect-any` would not accept a file with such a fault.
-        verified.is_served_by_libraries &= verified.faults.iter().all(|fault| fault.alone != Some(Alone::InCommand));
+        // `--expect-any` would not accept a file that serves a GPU with none of its code.
+        let serves_all =
+            verified.faults.iter().all(|fault| fault.correctable_by != Some(CorrectableBy::FilesOfCommand));
+        verified.is_served_by_libraries &= serves_all;
     }
 
     /// Returns the faults of all files together.
@@ -497,7 +507,7 @@ impl Mismatch {
 /// Describes the settings of a GPU's features, such as `xnack+`, that the code does not serve. Returns `None` if the
 /// code serves all of them.
 fn describe_unserved(device: &Device, set: &CodeSet) -> Option<String> {
-    // The features in each unserved setting.
+    // For each unserved setting, its features.
     let unserved: Vec<Vec<String>> =
         device.unserved_variants(set.codes.keys()).map(|setting| setting.features()).collect();
     let first = unserved.first()?;
@@ -515,8 +525,9 @@ fn describe_unserved(device: &Device, set: &CodeSet) -> Option<String> {
     Some(format!("it does not serve {device} with {with}"))
 }
 
-/// Describes code that the GPU may run in another way, as the end of a sentence: code that a runtime does not find, or
-/// code for a similar GPU. Empty if there is no such code.
+/// Describes code that the GPU could use if something were different, as the end of a sentence: code that its runtime
+/// does not find, code that its driver does not read, or code for a similar GPU. Returns an empty text if there is no
+/// such code.
 fn describe_unfound(device: &Device, set: &CodeSet) -> String {
     if let Some(unfound) = set.unfound.iter().find(|unfound| device.takes(&unfound.code)) {
         return format!("; {unfound}");
@@ -583,11 +594,9 @@ mod tests {
     #[test]
     fn units_libraries_and_files_are_compared() {
         use ExpectExtent::{Bundles, Exactly, Libraries};
-        use UnitRole::{Relinked, Some, SomeOfFiles, Whole};
-        let in_directory = |name: &str, targets| Unit {
-            directory: Option::Some(Arc::new(place("w.whl(dir)"))),
-            ..unit(name, Whole, targets)
-        };
+        use UnitRole::{Relinked, RestInFile, RestInOtherFiles, Whole};
+        let in_directory =
+            |name: &str, targets| Unit { directory: Some(Arc::new(place("w.whl(dir)"))), ..unit(name, Whole, targets) };
         for (extent, gpus, units, expected) in [
             // Each bundle has to serve a GPU, or one of each library.
             (
@@ -629,14 +638,14 @@ mod tests {
                 &["in: it does not serve sm_90; it has code for sm_80"],
             ),
             // Other bundles, or other files, have the rest.
-            (Bundles, "gfx906", vec![unit("in", Some, "gfx906"), unit("in", Some, "gfx90a")], &[]),
+            (Bundles, "gfx906", vec![unit("in", RestInFile, "gfx906"), unit("in", RestInFile, "gfx90a")], &[]),
             (
                 Bundles,
                 "gfx906",
-                vec![unit("in", Some, "gfx90a")],
+                vec![unit("in", RestInFile, "gfx90a")],
                 &["in: it does not serve gfx906; it has code for gfx90a"],
             ),
-            (Bundles, "gfx906", vec![unit("in", SomeOfFiles, "gfx90a")], &[]),
+            (Bundles, "gfx906", vec![unit("in", RestInOtherFiles, "gfx90a")], &[]),
             // Only code that is loaded is expected.
             (
                 Exactly,
@@ -650,7 +659,7 @@ mod tests {
                 vec![unit("in", Whole, "sm_80 sm_86")],
                 &["in: it has code for sm_80, which no expected GPU needs"],
             ),
-            (Exactly, "sm_89", vec![unit("in", Some, "sm_80 sm_86")], &[]),
+            (Exactly, "sm_89", vec![unit("in", RestInFile, "sm_80 sm_86")], &[]),
             // Files of a directory serve together.
             (
                 Bundles,

@@ -34,7 +34,7 @@ pub(super) struct KpackTree {
     /// Whether there is any split library. Only then is an archive without a library a fault.
     has_library: bool,
     /// The canonical paths of the archives that libraries on disk refer to.
-    referred: HashSet<PathBuf>,
+    referred_files: HashSet<PathBuf>,
     /// The libraries in zip files.
     libraries: Vec<SplitLibrary>,
     archives: Vec<FoundArchive>,
@@ -59,45 +59,45 @@ struct FoundArchive {
     path: PathBuf,
     /// The table of contents of a member. `None` for a file, which is read when a search follows the reference of a
     /// library.
-    table: Option<ArchiveIndex>,
+    table: Option<ArchiveTable>,
 }
 
 /// The table of contents of an archive, without the code objects.
 #[derive(Clone, Debug)]
-struct ArchiveIndex {
+struct ArchiveTable {
     /// The target IDs that the archive claims to have code for.
     claims: Vec<Vec<u8>>,
     /// The binary keys.
     keys: Vec<Vec<u8>>,
     /// For each target ID that has code, the positions in `keys` of the keys with the code.
-    held: BTreeMap<Vec<u8>, Vec<usize>>,
+    key_positions: BTreeMap<Vec<u8>, Vec<usize>>,
 }
 
 /// The indices of the wrappers that archives have code for, by the target ID that the archives claim.
 type ServedWrappers = BTreeMap<Vec<u8>, BTreeSet<u32>>;
 
-impl ArchiveIndex {
+impl ArchiveTable {
     /// Takes over the names in the table of contents of an archive.
     fn new(archive: &KpackArchive) -> Self {
-        let mut held = BTreeMap::<_, Vec<_>>::new();
-        for (index, binary) in archive.binaries.iter().enumerate() {
+        let mut key_positions = BTreeMap::<_, Vec<_>>::new();
+        for (position, binary) in archive.binaries.iter().enumerate() {
             for target in binary.entries.iter().map(target_of) {
-                held.entry(target.to_vec()).or_default().push(index);
+                key_positions.entry(target.to_vec()).or_default().push(position);
             }
         }
         let keys = archive.binaries.iter().map(|binary| binary.key.clone()).collect();
-        Self { claims: archive.targets.clone(), keys, held }
+        Self { claims: archive.targets.clone(), keys, key_positions }
     }
 
     /// Adds the wrappers of a library that the archive has code for, by the target IDs that the archive claims. A
     /// claimed target ID without code is added with no wrappers.
     fn add_served(&self, reference: &Reference, served: &mut ServedWrappers) {
-        // Several libraries may use one archive. The keys of other libraries have no index for this one.
+        // The index in each key, or `None` for a key of another library that uses the same archive.
         let indices: Vec<Option<u32>> = self.keys.iter().map(|key| reference.index_of(key)).collect();
         for target in &self.claims {
             let served = served.entry(target.clone()).or_default();
-            for &key in self.held.get(target).into_iter().flatten() {
-                if let Some(Some(index)) = indices.get(key) {
+            for &position in self.key_positions.get(target).into_iter().flatten() {
+                if let Some(Some(index)) = indices.get(position) {
                     served.insert(*index);
                 }
             }
@@ -106,12 +106,12 @@ impl ArchiveIndex {
 }
 
 impl KpackTree {
-    /// Adds an archive that is a file, or a member of a zip file. The index of a member is made now, while its bytes
-    /// are there. A file has none, because it is read again with the library that refers to it.
+    /// Adds an archive that is a file, or a member of a zip file. The table of a member is kept, because its bytes are
+    /// only there now. The table of a file is not kept: the file is read again with the library that refers to it.
     pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &KpackArchive) {
         let (path, table) = match place.steps() {
             [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),
-            [Step::Member(name)] if is_zip => (normalized(&path_of(name)), Some(ArchiveIndex::new(archive))),
+            [Step::Member(name)] if is_zip => (normalized(&path_of(name)), Some(ArchiveTable::new(archive))),
             // Only a file or a member of a zip file is installed next to libraries.
             _ => return,
         };
@@ -129,10 +129,10 @@ impl KpackTree {
             // The reference was followed to archives on disk.
             (Some(archives), _) => {
                 self.has_library = true;
-                self.referred.extend(archives.iter().map(|followed| followed.path.clone()));
+                self.referred_files.extend(archives.iter().map(|followed| followed.path.clone()));
                 let mut served = ServedWrappers::new();
                 for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
-                    ArchiveIndex::new(archive).add_served(split.reference, &mut served);
+                    ArchiveTable::new(archive).add_served(split.reference, &mut served);
                 }
                 check_library(split.reference, &indices, archives.len(), &served)
             }
@@ -150,9 +150,9 @@ impl KpackTree {
     /// Adds the libraries and archives of a file. An archive that was found in a directory, or is in a zip file, must
     /// belong to a library that is added too. An archive on disk that the user named needs no library.
     pub(super) fn add(&mut self, verified: &mut Verified, is_from_directory: bool) {
-        let Self { has_library, referred, libraries, archives } = std::mem::take(&mut verified.kpack);
+        let Self { has_library, referred_files, libraries, archives } = std::mem::take(&mut verified.kpack);
         self.has_library |= has_library;
-        self.referred.extend(referred);
+        self.referred_files.extend(referred_files);
         self.libraries.extend(libraries);
         for archive in archives {
             let is_in_zip = archive.table.is_some();
@@ -165,15 +165,15 @@ impl KpackTree {
     /// Returns the faults that are known only when all files are added. The faults of libraries come first.
     pub(super) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
-        // The archives in zip files that a library refers to.
-        let mut referred = HashSet::new();
-        // These are the libraries in zip files. `add_library` has checked the libraries on disk, and has noted their
-        // archives in `self.referred`.
+        // The names of the archives in zip files that a library refers to.
+        let mut referred_members = HashSet::new();
+        // The libraries here are in zip files. `add_library` has checked the libraries on disk, and has noted their
+        // archives in `referred_files`.
         for library in &self.libraries {
             let mut served = ServedWrappers::new();
             let archives = self.members_for(library);
             for (archive, table) in &archives {
-                referred.insert(archive.path.as_path());
+                referred_members.insert(archive.path.as_path());
                 table.add_served(&library.reference, &mut served);
             }
             let SplitLibrary { place, reference, indices, .. } = library;
@@ -185,8 +185,8 @@ impl KpackTree {
             for archive in &self.archives {
                 // Only an archive in a zip file has a table here.
                 let is_referred = match archive.table {
-                    Some(_) => referred.contains(archive.path.as_path()),
-                    None => self.referred.contains(&archive.path),
+                    Some(_) => referred_members.contains(archive.path.as_path()),
+                    None => self.referred_files.contains(&archive.path),
                 };
                 if !is_referred {
                     faults.push(fault(&archive.place, "none of the libraries refers to this kpack archive".to_owned()));
@@ -198,7 +198,7 @@ impl KpackTree {
 
     /// Returns the members of zip files that a library in a zip file refers to, as if all were installed together. The
     /// paths in the reference count from the directory of the library.
-    fn members_for(&self, library: &SplitLibrary) -> Vec<(&FoundArchive, &ArchiveIndex)> {
+    fn members_for(&self, library: &SplitLibrary) -> Vec<(&FoundArchive, &ArchiveTable)> {
         let directory = normalized(&path_of(&library.name)).with_file_name("");
         let paths = library.reference.search_paths.iter();
         let patterns: Vec<PathBuf> = paths.map(|path| normalized(&directory.join(path_of(path)))).collect();
@@ -236,9 +236,9 @@ fn check_library(
         let paths = reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>();
         faults.push(format!("no kpack archive found at {}", paths.join(", ")));
     } else if served.values().all(BTreeSet::is_empty)
-        && let Some(wrappers) = list_indices(wrappers.iter())
+        && let Some(lacking) = list_indices(wrappers.iter())
     {
-        faults.push(format!("its kpack archives lack the code objects {wrappers} of its wrappers for every target ID"));
+        faults.push(format!("its kpack archives lack the code objects {lacking} of its wrappers for every target ID"));
     }
     // Each target ID is compared with each other, so the time grows with the square of their number.
     if served.len() > COMPARED_MAX {
@@ -252,7 +252,8 @@ fn check_library(
     faults
 }
 
-/// Returns the faults of a split library for one target ID, for which its archives have the code objects `indices`.
+/// Returns the faults of a split library for one target ID. Its archives have the code objects `indices` for this
+/// target ID.
 /// `wrappers` are the indices of its wrappers, and `served` has all target IDs with their code objects.
 fn check_target(
     target: &[u8],
@@ -300,11 +301,11 @@ pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String
     let mut faults = Vec::new();
     let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();
     let claims: BTreeSet<&[u8]> = archive.targets.iter().map(Vec::as_slice).collect();
-    if let Some(empty) = list_some(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
-        faults.push(format!("the kpack archive claims {empty}, but holds no code for that"));
+    if let Some(without_code) = list_some(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
+        faults.push(format!("the kpack archive claims {without_code}, but holds no code for that"));
     }
-    if let Some(others) = list_some(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
-        faults.push(format!("the kpack archive does not claim {others}, so nothing loads its code for that"));
+    if let Some(unclaimed) = list_some(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
+        faults.push(format!("the kpack archive does not claim {unclaimed}, so nothing loads its code for that"));
     }
     // The name of an archive may end in `_` and a target ID.
     let path = match place.steps() {
@@ -332,8 +333,8 @@ fn is_target_id(text: &[u8]) -> bool {
     }
 }
 
-/// Returns whether code for the target ID `general` also runs on the more specific `target`: `general` has the same
-/// processor, and sets some but not all of the features.
+/// Returns whether code for the target ID `general` also runs on the more specific `target`: both have the same
+/// processor, and `general` has only some of the features of `target`.
 fn is_more_general(general: &[u8], target: &[u8]) -> bool {
     let [general, target] = [general, target].map(|id| id.split(|&byte| byte == b':').collect::<Vec<_>>());
     general.first() == target.first()
@@ -386,9 +387,14 @@ mod tests {
     fn archive(path: &str, claims: &[&str], held: &[(&str, &[usize])]) -> FoundArchive {
         let place = Place::of_file(Path::new("w.whl"));
         let keys = (0..10).map(|index| format!("lib/x#{index}").into_bytes()).collect();
-        let held = held.iter().map(|(target, indices)| (target.as_bytes().to_vec(), indices.to_vec())).collect();
+        let key_positions =
+            held.iter().map(|(target, indices)| (target.as_bytes().to_vec(), indices.to_vec())).collect();
         let claims = claims.iter().map(|claim| claim.as_bytes().to_vec()).collect();
-        FoundArchive { place, path: normalized(path.as_ref()), table: Some(ArchiveIndex { claims, keys, held }) }
+        FoundArchive {
+            place,
+            path: normalized(path.as_ref()),
+            table: Some(ArchiveTable { claims, keys, key_positions }),
+        }
     }
 
     /// Returns the faults of a library in a zip file with these wrappers and archives.
@@ -398,7 +404,7 @@ mod tests {
         let reference = Reference { kernel_name: b"lib/x".to_vec(), search_paths };
         let indices = indices.iter().copied().collect();
         let libraries = vec![SplitLibrary { place, name, reference, indices }];
-        let tree = KpackTree { has_library: true, referred: HashSet::new(), libraries, archives };
+        let tree = KpackTree { has_library: true, referred_files: HashSet::new(), libraries, archives };
         tree.faults().into_iter().map(|fault| fault.text).collect()
     }
 

@@ -203,18 +203,18 @@ pub struct Fault {
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
     pub source: Option<String>,
-    /// The files that may correct the fault, as an [`ExpectTree`] finds out, or `None` if no other file can.
+    /// The files that may correct the fault, or `None` if no other file can.
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub(crate) alone: Option<Alone>,
+    pub(crate) correctable_by: Option<CorrectableBy>,
 }
 
-/// The files that may correct a fault which a file has alone.
+/// The files that may correct a fault of a single file, because they are checked together with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Alone {
-    /// The other files of its directory.
-    InDirectory,
+pub(crate) enum CorrectableBy {
+    /// The other files in the same directory.
+    FilesOfDirectory,
     /// All files of the command, if the command line names a directory that holds the file.
-    InCommand,
+    FilesOfCommand,
 }
 
 /// The rules that device code must follow.
@@ -284,13 +284,12 @@ impl Fault {
     /// Creates a fault at a place, outside of bundles.
     pub(super) fn new(place: &Place, rule: VerifyRule, text: String) -> Self {
         let place = place.clone();
-        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, alone: None }
+        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, correctable_by: None }
     }
 }
 
-/// Writes the place, the bundle and the fault.
 impl Fault {
-    /// Returns the two parts of the line about the fault: where it is, and what is wrong.
+    /// Returns the two parts of the line about the fault: its place, and its description.
     pub(crate) fn parts(&self) -> [String; 2] {
         let mut place = self.place.to_string();
         if let Some(bundle) = self.bundle {
@@ -303,6 +302,7 @@ impl Fault {
     }
 }
 
+/// Writes the place, the bundle and the fault.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.parts().concat())
@@ -317,7 +317,8 @@ const TEXT_MAX: usize = 800;
 const LISTED_FINDINGS_MAX: usize = 10_000;
 const LISTED_BYTES: u64 = 32 << 20;
 
-/// The same for the faults before those about expected GPUs, so that there is room for some of these.
+/// The maximum number and total size of listed faults that are not about expected GPUs. They are smaller, so that some
+/// faults about expected GPUs have room.
 const FIRST_LISTED: (usize, u64) = (9_000, 28 << 20);
 
 impl Verify {
@@ -357,12 +358,13 @@ impl Verify {
                     verified.list_kpack_faults(place, faults);
                 }
                 Visit::Bad(part) => verified.list_bad_part(part),
-                Visit::Unread(part) => verified.list_not_read(part),
+                Visit::Unread(part) => verified.list_unread(part),
                 Visit::End(..) | Visit::Read(()) => {}
             }
             Ok(())
         });
         let contents = input.unless_changed(contents)?;
+        // A code object that only holds others, such as a nested bundle, does not count itself.
         verified.code_objects =
             verified.code_objects.saturating_sub(contents.holders.len()).max(verified.without_bundle);
         if let Some(expect) = &self.expect {
@@ -375,6 +377,7 @@ impl Verify {
 }
 
 impl Verified {
+    /// Lists the fault of a part that could not be read, or that does not belong where it is.
     fn list_bad_part(&mut self, BadPart { place, what, .. }: BadPart) {
         let (rule, offset, text) = match what {
             // Sections are hidden if their names or tables are broken. Code in them could not be checked.
@@ -426,7 +429,7 @@ impl Verified {
     }
 
     /// Lists a part that is recognised but not read, or counts it if there is no more room.
-    fn list_not_read(&mut self, part: UnreadPart) {
+    fn list_unread(&mut self, part: UnreadPart) {
         // The item has no text besides its place.
         const NO_TEXT: u64 = 0;
         if self.take_room(self.unread.len(), &part.place, NO_TEXT) {
@@ -437,7 +440,7 @@ impl Verified {
         }
     }
 
-    /// Counts and lists the code objects of a bundle that cannot be read.
+    /// Counts and lists the code objects of a bundle whose content cannot be read.
     fn note_unchecked(&mut self, found: &FoundBundle<'_>) {
         // An unreadable code object of an archive is a fault of the archive.
         if found.format.has(Rule::Archive) {
@@ -447,7 +450,7 @@ impl Verified {
             if let (Some(what), Some(packed)) = (code_object.unread(), code_object.packed()) {
                 self.unchecked += 1;
                 let offset = found.bundle.offset.saturating_add(packed.stored.start);
-                self.list_not_read(UnreadPart { place: found.place.clone(), offset, what });
+                self.list_unread(UnreadPart { place: found.place.clone(), offset, what });
             }
         }
     }
@@ -476,7 +479,7 @@ impl Verified {
     }
 
     /// Takes room for another item at a place, with a text of `len` bytes, in a list of `listed` items. Returns whether
-    /// there was room. The first item always has room, even if the names of its place are long.
+    /// there was room. The first item of a list always has room, even if the names of its place are long.
     fn take_room(&mut self, listed: usize, place: &Place, len: u64) -> bool {
         add(&mut self.listed_bytes, total([place.weight(), len]));
         let (most, bytes) = if self.keeps_room { FIRST_LISTED } else { (LISTED_FINDINGS_MAX, LISTED_BYTES) };

@@ -1,4 +1,4 @@
-//! What `verify` says of all files together: sums, and the faults that no file shows alone.
+//! The report of `verify` on all files together: sums, and the faults that no file shows alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -105,15 +105,15 @@ impl VerifyTotal {
         self.kpack_references += verified.kpack_references;
     }
 
-    /// Returns whether nothing was checked. A fault counts as a check: it may be the reason why no bundle could be
-    /// read.
-    pub fn is_none(&self) -> bool {
+    /// Returns whether no device code was checked. Returns false if there are faults: one may be the reason why no
+    /// bundle could be read.
+    pub fn checked_nothing(&self) -> bool {
         self.code_objects == 0 && self.bundles == 0 && self.faults == 0
     }
 }
 
-/// The files that are verified together, as far as they have been added. It keeps sums, and what files say about each
-/// other.
+/// The results of files that are verified together: sums over the files that were added so far, and the data for faults
+/// that only several files show.
 #[derive(Clone, Debug, Default)]
 pub struct VerifiedFiles {
     total: VerifyTotal,
@@ -153,11 +153,11 @@ impl VerifiedFiles {
             let is_served = verified.served.iter().any(|name| name == gpu.name());
             !is_served && !is_in_faults(gpu, &verified.faults)
         });
-        // A file that serves all expected GPUs says nothing about `--expect-any`. The option would accept the files
-        // only if it accepts each file that has such a fault.
+        // Whether `--expect-any` would accept all files depends only on the files that do not serve all expected GPUs
+        // with each bundle.
         if verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected) {
-            let are_earlier_served = self.is_served_by_libraries.unwrap_or(true);
-            self.is_served_by_libraries = Some(are_earlier_served && verified.is_served_by_libraries);
+            let accepts_earlier_files = self.is_served_by_libraries.unwrap_or(true);
+            self.is_served_by_libraries = Some(accepts_earlier_files && verified.is_served_by_libraries);
         }
         self.total.add(verified);
         for part in &verified.unread {
@@ -170,18 +170,20 @@ impl VerifiedFiles {
         self.kpack.add(verified, is_from_directory);
     }
 
-    /// Returns the report after the last file. Its `files` are empty: who needs the results of files keeps them.
+    /// Returns the report after the last file. Its `files` are empty: a caller that needs the results of files keeps
+    /// them.
     pub fn finish(self) -> VerifyReport {
         let Self { mut total, unread, kpack, together, mut unserved, is_served_by_libraries } = self;
-        let of_directories = together.map(ExpectTree::faults).unwrap_or_default();
+        let directory_faults = together.map(ExpectTree::faults).unwrap_or_default();
         // A GPU that a fault names is not reported again.
-        unserved.retain(|gpu| !is_in_faults(gpu, &of_directories));
+        unserved.retain(|gpu| !is_in_faults(gpu, &directory_faults));
         // A fault means that the libraries of a directory do not serve an expected GPU even together.
-        let is_served_by_libraries = is_served_by_libraries == Some(true) && of_directories.is_empty();
+        let is_served_by_libraries = is_served_by_libraries == Some(true) && directory_faults.is_empty();
         let faults: Vec<FaultOfTree> =
-            kpack.faults().into_iter().chain(of_directories).map(FaultOfTree::from).collect();
+            kpack.faults().into_iter().chain(directory_faults).map(FaultOfTree::from).collect();
         total.faults += faults.len();
-        if total.is_none() {
+        // If nothing was checked, this is an error itself, and the GPUs are not reported too.
+        if total.checked_nothing() {
             unserved.clear();
         }
         total.faults += unserved.len();
@@ -327,7 +329,7 @@ mod tests {
         let expect = expected("gfx906,gfx90a");
         let of = |name: &str, targets| {
             let directory = Some(Arc::new(place("d")));
-            verified(&expect, name, &[Unit { directory, ..unit(name, UnitRole::SomeOfFiles, targets) }])
+            verified(&expect, name, &[Unit { directory, ..unit(name, UnitRole::RestInOtherFiles, targets) }])
         };
         let report = |files: &[Verified]| report(&expect, files, false);
         let both = report(&[of("d/k_gfx906.co", "gfx906"), of("d/k_gfx90a.co", "gfx90a")]);

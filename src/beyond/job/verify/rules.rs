@@ -115,43 +115,46 @@ fn no_code_fault(entry: &CodeObjectRef<'_>) -> BrokenRule {
     )
 }
 
-/// A code object whose content is checked.
+/// A code object to be checked.
 #[derive(Clone, Copy)]
 struct CheckedCode<'f> {
     code_object: CodeObjectRef<'f>,
     kind: Option<ContentKind>,
+    /// Whether the content is read, and not only the first bytes.
     is_read: bool,
 }
 
-/// The size of code objects in bytes that are checked together on one thread. A bundle of fewer bytes is not worth
+/// The least number of bytes of code objects that a task checks on one thread. A bundle of fewer bytes is not worth
 /// starting threads.
-const CHECKED_TOGETHER: u64 = 1 << 20;
+const TASK_BYTES: u64 = 1 << 20;
 
 /// Checks the content of code objects. If too many of them share bytes, not all are checked, and that is a fault.
 fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -> Result<()> {
     let mut overlap_limit = OverlapLimit::new(found.bundle)?;
-    let (mut tasks, mut size, mut is_cut) = (Vec::<Vec<CheckedCode<'_>>>::new(), 0, false);
+    let (mut tasks, mut task_size, mut is_incomplete) = (Vec::<Vec<CheckedCode<'_>>>::new(), 0, false);
     for code_object in found.code_objects() {
         // The content of an empty code object is empty, whatever kind is recorded.
         let recorded = if code_object.size() > 0 { code_object.recorded_kind() } else { None };
         let kind = recorded.or_else(|| code_object.kind());
         let is_read = is_read(kind, &code_object);
         if is_read && !overlap_limit.try_charge(&code_object) {
-            is_cut = true;
+            is_incomplete = true;
             break;
         }
         let next = CheckedCode { code_object, kind, is_read };
         match tasks.last_mut() {
             // Code objects that are compressed together are inflated once.
-            Some(task) if size < CHECKED_TOGETHER || task.last().is_some_and(|last| inflate_alike(last, &next)) => {
+            Some(task)
+                if task_size < TASK_BYTES || task.last().is_some_and(|last| are_inflated_together(last, &next)) =>
+            {
                 task.push(next);
             }
             _ => {
-                size = 0;
+                task_size = 0;
                 tasks.push(vec![next]);
             }
         }
-        add(&mut size, if is_read { code_object.size() } else { 0 });
+        add(&mut task_size, if is_read { code_object.size() } else { 0 });
     }
     parallel::in_order(
         tasks,
@@ -164,15 +167,15 @@ fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -
             Ok::<_, Error>(())
         },
     )?;
-    if is_cut {
+    if is_incomplete {
         let text = "code objects overlap too much: not all of them were checked".to_owned();
         fault((VerifyRule::CodeObject, text));
     }
     Ok(())
 }
 
-/// Whether two code objects are inflated together.
-fn inflate_alike(one: &CheckedCode<'_>, other: &CheckedCode<'_>) -> bool {
+/// Whether two code objects are compressed together, so that inflating one also inflates the other.
+fn are_inflated_together(one: &CheckedCode<'_>, other: &CheckedCode<'_>) -> bool {
     match (one.code_object.packed(), other.code_object.packed()) {
         (Some(one), Some(other)) => one.inflates_like(other),
         _ => false,
@@ -206,17 +209,17 @@ fn check_task(task: Vec<CheckedCode<'_>>) -> Result<Vec<BrokenRule>> {
     Ok(broken)
 }
 
-/// Checks a code object that was read. Passes other broken rules than that of its content to `fault`.
+/// Checks a code object that was read. The error is about its content. Other broken rules go to `fault`.
 fn check_read(
     code_object: &CodeObjectRef<'_>,
     kind: Option<ContentKind>,
     bytes: &[u8],
     fault: &mut impl FnMut(BrokenRule),
 ) -> Result<(), Malformed> {
-    // A program shows the growing number of read bytes as progress.
+    // The number of read bytes is shown as progress.
     note_read(len_u64(bytes));
     code_object.note_content(bytes);
-    // The target in a plain code object was compared with the ID already. This one had to be inflated first.
+    // `EntryIds` has compared the target in a plain code object with the ID. A compressed one had to be inflated first.
     if code_object.packed().is_some()
         && let Some(id) = code_object.entry_id()
         && let Some(broken) = check_target(code_object, &id, target::target_id(bytes))
@@ -230,7 +233,7 @@ fn check_read(
     checked
 }
 
-/// Checks a code object of a kind without rules by its first bytes. Code for devices must have a known format.
+/// Checks a code object that is not read, by its kind or first bytes. Code for devices must have a known format.
 fn check_unread(code_object: &CodeObjectRef<'_>, kind: Option<ContentKind>) -> Result<(), Malformed> {
     let found = code_object.found;
     match kind {
@@ -260,9 +263,9 @@ fn no_strtab_fault(code_object: &CodeObjectRef<'_>) -> BrokenRule {
     (VerifyRule::Loadable, format!("'{id}': {text}"))
 }
 
-/// Returns whether the content of a code object is read. This is so for kinds that have rules, and for all code objects
-/// that are compressed on their own, to see whether they inflate. Code that cannot be read, as by an unknown method, is
-/// left out.
+/// Returns whether the content of a code object is read. Kinds that have rules are read, and so are all code objects
+/// that are compressed on their own, to see whether they can be inflated. Code that cannot be read, such as code
+/// compressed with an unknown method, is left out.
 fn is_read(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> bool {
     if code_object.unread().is_some() {
         return false;
@@ -287,16 +290,17 @@ fn check_content(kind: Option<ContentKind>, bytes: &[u8]) -> Result<(), Malforme
 fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
     let is_comparable = matches!(kind, ContentKind::Elf | ContentKind::SpirV | ContentKind::Cubin | ContentKind::Ptx);
     match ContentKind::identify(content) {
-        found if found == kind || !is_comparable => Ok(()),
+        identified if identified == kind || !is_comparable => Ok(()),
         // The first directives of PTX may follow long comments.
         _ if kind == ContentKind::Ptx && ptx::Header::of(content).is_some() => Ok(()),
-        found => Err(Malformed::at(format!("{} instead of {}", found.name(), kind.name()), 0)),
+        identified => Err(Malformed::at(format!("{} instead of {}", identified.name(), kind.name()), 0)),
     }
 }
 
 /// The entry IDs of a bundle so far.
 #[derive(Default)]
 struct EntryIds<'f> {
+    /// The number of entries with each ID.
     counts: HashMap<&'f [u8], usize>,
     /// The first entry of each processor. Later entries are compared only with the first, so the time is linear in the
     /// number of entries.
@@ -369,8 +373,8 @@ impl<'f> EntryIds<'f> {
 const NO_KIND: u16 = 0;
 
 /// Parses the ID of a code object. An image of an offload binary may have the offload kind `none`, which LLVM's
-/// packager writes too, but which entry IDs do not have. The ID is then checked with the kind `host` in its place, which no
-/// image has.
+/// packager writes too, but which entry IDs do not have. The ID is then checked with the kind `host` in its place,
+/// which no image has.
 fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     match code_object.image() {
         Some(image) if image.kind_number == NO_KIND => {
@@ -388,8 +392,8 @@ fn is_unread_syclbin(code_object: &CodeObjectRef<'_>) -> bool {
     is_syclbin && code_object.found.format == Format::OffloadBinary
 }
 
-/// Checks that code objects which must not share bytes do not overlap. The ranges are sorted, so each is compared only
-/// with the one before that ends last.
+/// Checks that code objects which must not share bytes do not overlap. The ranges are sorted by their start, so it is
+/// enough to compare each with the range before it that ends last.
 fn check_overlaps(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) {
     let mut ranges: Vec<(Range<u64>, CodeObjectRef<'_>)> = Vec::new();
     for code_object in found.code_objects() {
@@ -418,15 +422,16 @@ fn check_overlaps(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) {
 
 /// Returns the fault of a bundle for HIP's runtime that the runtime cannot read, or `None` if it can.
 fn check_loadable(found: &FoundBundle<'_>) -> Option<BrokenRule> {
-    let first = loadable::first_lost_in(found)?;
+    let first_lost = loadable::first_lost_in(found)?;
     let reason = match found.bundle.compressed {
         Some(recorded) => {
             let size = loadable::misread_size(recorded)?;
             format!("of its recorded size, {size} bytes, they read 32 bits")
         }
         None => {
-            let all = &found.bundle.entries;
-            let (id, lost, all) = (shown(all.get(first)?.id()), all.len() - first, all.len());
+            let entries = &found.bundle.entries;
+            let (all, lost) = (entries.len(), entries.len() - first_lost);
+            let id = shown(entries.get(first_lost)?.id());
             format!(
                 "they look for entries in its first 4096 bytes, and those from '{id}' on ({lost} of {all}) are not there"
             )
@@ -443,7 +448,7 @@ fn check_compressed(found: &FoundBundle<'_>, max: u64) -> Result<Option<BrokenRu
     if !found.format.has(Rule::Compressible) || is_compressed {
         return Ok(None);
     }
-    let (mut all, mut plain, mut size) = (0_usize, 0_usize, 0_u64);
+    let (mut all, mut plain, mut plain_size) = (0_usize, 0_usize, 0_u64);
     for entry in found.code_objects() {
         if entry.size() == 0 {
             continue;
@@ -452,15 +457,15 @@ fn check_compressed(found: &FoundBundle<'_>, max: u64) -> Result<Option<BrokenRu
         // The code objects of a nested container are checked as a bundle of their own.
         if entry.packed().is_none() && !matches!(entry.kind(), Some(ContentKind::Bundle | ContentKind::FatBinary)) {
             plain += 1;
-            add(&mut size, entry.size());
+            add(&mut plain_size, entry.size());
         }
     }
     // Entries may share bytes, but are not stored in more bytes than the bundle has.
-    let size = size.min(found.bundle.stored_len()?);
-    if size <= max {
+    let plain_size = plain_size.min(found.bundle.stored_len()?);
+    if plain_size <= max {
         return Ok(None);
     }
-    let text = format!("{plain} of {all} code objects are not compressed: {size} bytes, expected at most {max}");
+    let text = format!("{plain} of {all} code objects are not compressed: {plain_size} bytes, expected at most {max}");
     Ok(Some((VerifyRule::Compressed, text)))
 }
 
@@ -471,7 +476,7 @@ fn contradiction_text(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
 }
 
 /// Returns the fault if the target that a code object records is not that of its entry ID. Returns `None` if both
-/// agree, or if one of them is missing or not comparable.
+/// agree, or if they cannot be compared.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // `ocloc` records other names of Intel's GPUs in the ELF file than DPC++ uses.
     let is_of_dpcpp = code_object.found.format.has(Rule::NamesOfDpcpp) && id.triple().arch_name() == intel_gpu::ARCH;
@@ -509,7 +514,7 @@ fn is_same_processor(recorded: &str, of_entry: &str) -> bool {
     }
 }
 
-/// Returns the number of an SM architecture, without its suffix: most ELF files do not record that.
+/// Returns the number of an SM architecture without its suffix, which most ELF files do not record.
 fn sm_number(name: &str) -> Option<&str> {
     Some(name.strip_prefix("sm_")?.trim_end_matches(['a', 'f']))
 }

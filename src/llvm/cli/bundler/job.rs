@@ -127,7 +127,7 @@ fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) ->
         compression.level = level;
     }
     if let Some(log) = options.compression_window {
-        compression.window_log_max = values::window("--compression-window", log)?;
+        compression.window_log_max = values::window(log)?;
     }
     if file_type.is_err() {
         // LLVM rejects an unknown type after opening the inputs, which may fail.

@@ -15,7 +15,6 @@ use crate::llvm::work::{Filter, ImageFiles, ImageRequest};
 /// the order of a hash table. The two agree for the keys of clang: `arch`, `feature` and `triple`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Arguments<'t> {
-    typed: &'t OsStr,
     pairs: BTreeMap<&'t [u8], Value>,
 }
 
@@ -39,7 +38,7 @@ impl<'t> Arguments<'t> {
                 None => drop(pairs.insert(key, value.map(<[u8]>::to_vec))),
             }
         }
-        Self { typed, pairs }
+        Self { pairs }
     }
 
     /// Returns the files to pack, one image for each, and the kind and strings that these images share. `files` is
@@ -65,7 +64,6 @@ impl<'t> Arguments<'t> {
     /// that LLVM's tool does not know selects images without a kind.
     pub(super) fn into_request(self) -> ImageRequest {
         let mut request = ImageRequest::default();
-        request.arguments = self.typed.to_string_lossy().into_owned();
         for (key, value) in self.pairs {
             match key {
                 b"file" => request.file = Some(path(&value.unwrap_or_default())),
@@ -139,9 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn requests_keep_what_was_typed() {
+    fn requests_have_a_file_and_filters() {
         let request = request("arch=a,kind=host,file=x,file=y,arch=b,k");
-        assert_eq!(request.arguments, "arch=a,kind=host,file=x,file=y,arch=b,k");
         assert_eq!(request.file, Some("x,y".into()));
         let [arch, k] =
             [("arch", "a,b"), ("k", "")].map(|(key, value)| Filter::String { key: key.into(), value: value.into() });

@@ -11,11 +11,9 @@ use crate::base::error::OsText;
 use crate::base::error::{Error, ErrorKind, Malformed};
 
 use super::additions::Call;
-use super::environment::hip_number;
 use super::help;
 use super::options::{Tool, ToolOptions};
 use crate::llvm::cli::print::console::{Console, NotedError};
-use crate::llvm::cli::print::stdout::to_stdout;
 use job::Job;
 pub(crate) use options::PackagerOptions;
 
@@ -40,19 +38,15 @@ impl ToolOptions for PackagerOptions {
         if self.short_help.unwrap_or_default() {
             return Ok(help::print_short(TOOL, call));
         }
-        let hip_number = || hip_number(|name| std::env::var_os(name), &mut |text| console.line(text));
-        match job::plan(self, hip_number)? {
+        match job::plan(self)? {
             Job::Nothing => return Ok(help::print_short(TOOL, call)),
             Job::Package(package) => {
-                for option in job::options_without_effect(self) {
-                    console.warning(&format!("--{option} has no effect without --compress"));
-                }
                 package.run().map_err(|error| with_note(error, None))?;
             }
-            Job::Unpackage(unpackage) => to_stdout(|out| {
-                let unpackaged = unpackage.run(out, &mut |event| console.event(event));
-                unpackaged.map_err(|error| with_note(error, Some(&unpackage.input)))
-            })?,
+            Job::Unpackage(unpackage) => {
+                let unpackaged = unpackage.run(&mut |event| console.event(event));
+                unpackaged.map_err(|error| with_note(error, Some(&unpackage.input)))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

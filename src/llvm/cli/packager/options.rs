@@ -50,16 +50,6 @@ pub(crate) struct PackagerOptions {
     pub(super) color: Option<bool>,
     #[arg(short = 'h', hide = true, help = texts::SHORT_HELP)]
     pub(super) short_help: Option<bool>,
-    #[arg(long, value_name = "zstd|zlib", value_parser = ["zstd", "zlib"], num_args = 0..=1, require_equals = true, help_heading = OWN, help = "Compress the images, by default with zstd (writes version 3)")]
-    pub(super) compress: Option<Option<String>>,
-    #[arg(long, value_name = "name", value_parser = ["zstd", "zlib"], help_heading = OWN, help = "Compression method for --compress, zstd or zlib, as in LLVM's main branch")]
-    pub(super) compression_format: Option<String>,
-    #[arg(long, value_name = "n", help_heading = OWN, help = "Compression level: 0 to 9 for zlib, up to 22 for zstd, also negative")]
-    pub(super) compression_level: Option<i32>,
-    #[arg(long, value_name = "log", help_heading = OWN, help = texts::WINDOW)]
-    pub(super) compression_window: Option<u32>,
-    #[arg(long, value_name = "1|2|3", value_parser = ["1", "2", "3"], help_heading = OWN, help = "Format version to write (default: 1, or 3 with --compress)")]
-    pub(super) format_version: Option<String>,
     #[arg(long, value_name = "bytes", help_heading = OWN, help = texts::MAX_SIZE)]
     pub(super) max_size: Option<u64>,
 }

@@ -120,12 +120,6 @@ impl Console {
             Event::SeveralMatches { file } => {
                 self.warning(&format!("Multiple inputs match to a single file, '{}'", file.display()));
             }
-            Event::NoMatch { input, request, present } => {
-                self.warning(&no_match(&input.to_string_lossy(), request.as_deref(), &present));
-            }
-            Event::NoArchiveFile => {
-                self.warning("--archive needs an --image with a 'file'; every image goes to a file of its own");
-            }
             // LLVM prints this warning without the program's name.
             Event::NotIndexed { name, reason } => self.line(&format!("warning: '{name}': {reason}")),
             _ => {}
@@ -155,20 +149,6 @@ fn visible(text: &str) -> String {
 /// Writes to standard error. Ignores failures, because they cannot be reported.
 pub(crate) fn write_to_stderr(message: &[u8]) {
     drop(io::stderr().write_all(message));
-}
-
-/// The warning that nothing matched, with the beginning of the list of available images.
-fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let (shown, others) = present.split_at(present.len().min(SHOWN));
-    let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
-    let shown = shown.join("; ") + &more;
-    match (shown.as_str(), request) {
-        ("", None) => format!("'{input}' holds no image"),
-        ("", Some(request)) => format!("no image in '{input}' matches '{request}': it holds none"),
-        (shown, None) => format!("no image in '{input}' was extracted: it holds {shown}"),
-        (shown, Some(request)) => format!("no image in '{input}' matches '{request}': it holds {shown}"),
-    }
 }
 
 /// Returns the lines that LLVM prints with `-verbose` after it has compressed a bundle.
@@ -237,19 +217,6 @@ mod tests {
         assert_eq!(visible("a\x1b[31mb\r\n\tc \u{e9}"), "a\\u{1b}[31mb\\r\\n\\tc \u{e9}");
         assert_eq!(visible("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
         assert_eq!(visible(&"x".repeat(100_000)).len(), 65_539);
-    }
-
-    #[test]
-    fn a_request_without_image_is_told_what_there_is() {
-        let present = ["openmp, sm_70".to_owned(), "hip, gfx90a".to_owned()];
-        assert_eq!(no_match("in", None, &[]), "'in' holds no image");
-        assert_eq!(no_match("in", Some("a=b"), &[]), "no image in 'in' matches 'a=b': it holds none");
-        assert_eq!(
-            no_match("in", Some("a=b"), &present),
-            "no image in 'in' matches 'a=b': it holds openmp, sm_70; hip, gfx90a"
-        );
-        let many = vec!["hip".to_owned(); 23];
-        assert!(no_match("in", Some("a=b"), &many).ends_with("hip; hip; and 3 more"));
     }
 
     #[test]

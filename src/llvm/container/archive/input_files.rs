@@ -126,9 +126,8 @@ mod tests {
         std::fs::write(&inner, "inner").unwrap();
         let input = map(&outer).unwrap();
         let mut sources = InputFiles::new(input.as_slice());
-        let left = |sources: &InputFiles<'_>| {
-            (FILES_MAX - sources.files.left(), NESTED_FILES_MAX - sources.nested_files.left())
-        };
+        let left =
+            |sources: &InputFiles<'_>| (FILES_MAX - sources.files.left, NESTED_FILES_MAX - sources.nested_files.left);
         assert!(sources.enter(&outer).unwrap_err().to_string().contains("this thin archive contains itself"));
         assert_eq!(left(&sources), (0, 0));
         for round in 1..3 {

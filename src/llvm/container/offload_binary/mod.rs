@@ -68,8 +68,7 @@ use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::Piece;
 
-pub(crate) use write::write_compressed_to;
-pub use write::{NewImage, plan, write_compressed};
+pub use write::{NewImage, plan};
 
 /// The first bytes of an offload binary.
 pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
@@ -150,7 +149,8 @@ impl ImageKind {
         (Self::Cubin, "cubin"),
         (Self::FatBinary, "fatbin"),
         (Self::Ptx, "s"),
-        (Self::SpirV, "spv"),
+        // Unknown to LLVM 22, so its files have no extension there.
+        (Self::SpirV, ""),
         (Self::SyclBin, ""),
     ];
 
@@ -196,30 +196,15 @@ impl ImageKind {
     }
 }
 
-/// The offload kind's number for HIP, which LLVM 21 has changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HipNumber {
-    /// 4, as since LLVM 21.
-    #[default]
-    Current,
-    /// 3, as up to LLVM 20.
-    Old,
-}
-
-impl HipNumber {
-    /// The current and the old number.
-    pub const ALL: [Self; 2] = [Self::Current, Self::Old];
-
-    /// The number of an offload kind; 0 for a kind without a number.
-    pub fn kind_number(self, kind: Option<OffloadKind>) -> u16 {
-        match (kind, self) {
-            (Some(OffloadKind::OpenMp), _) => 1,
-            (Some(OffloadKind::Cuda), _) => 2,
-            (Some(OffloadKind::Hip | OffloadKind::HipV4), Self::Old) => 3,
-            (Some(OffloadKind::Hip | OffloadKind::HipV4), Self::Current) => 4,
-            (Some(OffloadKind::Sycl), _) => 8,
-            _ => 0,
-        }
+/// Returns the number that LLVM 22.1.8 writes for an offload kind; 0 for a kind without a number. HIP was 3 up to LLVM
+/// 20, which [`ImageInfo::offload_kind`] also reads.
+pub fn kind_number(kind: Option<OffloadKind>) -> u16 {
+    match kind {
+        Some(OffloadKind::OpenMp) => 1,
+        Some(OffloadKind::Cuda) => 2,
+        Some(OffloadKind::Hip | OffloadKind::HipV4) => 4,
+        Some(OffloadKind::Sycl) => 8,
+        _ => 0,
     }
 }
 
@@ -290,8 +275,6 @@ impl ImageInfo {
 pub struct OffloadBinary {
     /// The version to write.
     pub version: Version,
-    /// The number to write for HIP.
-    pub hip_number: HipNumber,
 }
 
 impl OffloadBinary {
@@ -317,7 +300,7 @@ impl OffloadBinary {
             _ => ImageKind::None,
         };
         let strings = vec![(b"triple".to_vec(), triple), (b"arch".to_vec(), arch)];
-        let kind_number = self.hip_number.kind_number(Some(id.kind()));
+        let kind_number = kind_number(Some(id.kind()));
         Ok(NewImage { info: ImageInfo { image_kind, kind_number, flags: 0, strings }, content })
     }
 }

@@ -2,14 +2,12 @@
 //! layout.
 
 use std::collections::HashMap;
-use std::io::{Seek, SeekFrom, Write};
 
 use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version};
 use crate::base::bytes::len_u64;
-use crate::base::codec::{Compression, deflate};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
-use crate::base::io::piece::{Piece, Writer, emit, sum, too_long, total_len};
+use crate::base::io::piece::{Piece, sum, too_long};
 
 /// An image to write.
 #[derive(Clone, Debug)]
@@ -185,57 +183,4 @@ impl<'s> StringTable<'s> {
 
 fn no_string() -> Error {
     Error::internal("a string is not in its table")
-}
-
-/// Compresses images to `out`, from its current position, as one offload binary of version 3. Without images nothing is
-/// written.
-///
-/// # Errors
-/// [`ErrorKind::Io`](crate::ErrorKind::Io) if an input cannot be read, and on the path `-` if `out` fails.
-///
-/// # Example
-/// ```
-/// use std::io::Cursor;
-///
-/// use offload_bundle::container::offload_binary::{self, ImageInfo, NewImage};
-/// use offload_bundle::container::stream::{Compression, Method};
-///
-/// let code = vec![0; 100_000];
-/// let info = ImageInfo { strings: vec![(b"arch".to_vec(), b"gfx90a".to_vec())], ..ImageInfo::default() };
-/// let image = NewImage { info, content: (&code).into() };
-/// let mut out = Cursor::new(Vec::new());
-/// offload_binary::write_compressed(&[image], &Compression::with_method(Method::Zstd), &mut out)?;
-/// assert!(out.get_ref().starts_with(&offload_binary::MAGIC) && out.position() < 1000);
-/// # Ok::<(), offload_bundle::Error>(())
-/// ```
-pub fn write_compressed<W: Write + Seek>(
-    images: &[NewImage<'_>],
-    compression: &Compression,
-    out: &mut W,
-) -> Result<()> {
-    write_compressed_to(images, compression, &mut Writer::new(out))
-}
-
-/// Like [`write_compressed`], with errors that name the output.
-pub(crate) fn write_compressed_to<W: Write + Seek>(
-    images: &[NewImage<'_>],
-    compression: &Compression,
-    to: &mut Writer<'_, W>,
-) -> Result<()> {
-    let mut pieces = plan(Version::V3, images)?;
-    let inflated = total_len(&pieces)?;
-    let header_len = Version::V3.header_len();
-    // Without images, the plan is empty, and nothing is written.
-    let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
-    // The plan begins with the header of a plain offload binary, which is not part of the stream.
-    *head = head.split_off(usize::try_from(header_len).map_err(|_| too_long())?);
-    // The stream is written first, because the header records its length.
-    let start = to.seek(SeekFrom::Current(0))?;
-    let stream_len = deflate(&pieces, compression, sum([start, header_len])?, to)?;
-    let size = sum([header_len, stream_len])?;
-    // The padding aligns the next offload binary. The recorded size does not include it.
-    let padding = aligned(size)?.saturating_sub(size);
-    emit(&[Piece::Zeros(padding)], to)?;
-    let (version, entries) = (Version::V3, count_u64(images.len())?);
-    to.fill_in(start, &Header { version, size, entries_offset: header_len, entries, inflated }.to_bytes())
 }

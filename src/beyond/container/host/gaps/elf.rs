@@ -468,21 +468,21 @@ impl<'d> ElfLibrary<'d> {
         if self.header.kind() == ET_EXEC || self.find_segment(PT_INTERP).is_some() {
             return true;
         }
-        let Some(segment) = self.find_segment(PT_DYNAMIC) else { return false };
-        let Some(dynamic) = slice(self.data, segment.offset, segment.size) else { return false };
-        for entry in dynamic.chunks_exact(DYNAMIC_LEN) {
+        self.dynamic_entries().any(|(tag, value)| {
+            let is_marked_as_program = tag == DT_FLAGS_1.0 && value & DF_1_PIE.0 != 0;
+            tag == DT_DEBUG.0 || is_marked_as_program
+        })
+    }
+
+    /// The tags and values in the dynamic segment, up to its last entry, `DT_NULL`.
+    fn dynamic_entries(&self) -> impl Iterator<Item = (i64, u64)> {
+        let segment = self.find_segment(PT_DYNAMIC);
+        let table = segment.and_then(|segment| slice(self.data, segment.offset, segment.size)).unwrap_or_default();
+        let entries = table.chunks_exact(DYNAMIC_LEN).map(|entry| {
             let (tag, value) = entry.split_at(DYNAMIC_LEN / 2);
-            let tag = i64::try_from(ENCODING.read(tag)).unwrap_or(0);
-            // `DT_NULL` is the last entry.
-            if tag == 0 {
-                break;
-            }
-            let is_marked_as_program = tag == DT_FLAGS_1.0 && ENCODING.read(value) & DF_1_PIE.0 != 0;
-            if tag == DT_DEBUG.0 || is_marked_as_program {
-                return true;
-            }
-        }
-        false
+            (i64::try_from(ENCODING.read(tag)).unwrap_or(0), ENCODING.read(value))
+        });
+        entries.take_while(|(tag, _)| *tag != 0)
     }
 
     /// Returns the first offset after all headers, segments and sections.

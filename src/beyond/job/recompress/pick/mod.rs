@@ -67,6 +67,7 @@ pub(super) struct PickedBundle {
 }
 
 impl<'j> Picker<'j> {
+    /// Prepares the rules of a job. [`with_kernels_of`](Self::with_kernels_of) adds the kernels of the file.
     pub(super) fn new(job: &'j Recompress) -> Self {
         // The field `named` leaves out targets that are no names of GPUs, such as targets with wildcards.
         let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);

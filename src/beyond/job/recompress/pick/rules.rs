@@ -38,6 +38,7 @@ pub(super) enum Loading {
 }
 
 impl BundleCode {
+    /// Returns the code objects of a bundle with the facts that decide whether they are kept.
     pub(super) fn of(found: &FoundBundle<'_>) -> Self {
         let mut unfound = loadable::unfound_in(found);
         let code_objects = found.code_objects().map(|code_object| {
@@ -56,6 +57,8 @@ impl BundleCode {
 }
 
 impl Candidate {
+    /// Returns the facts about a code object. `unfound` is the reason why its runtime would not find or load it in the
+    /// new bundle.
     fn of(code_object: &CodeObjectRef<'_>, unfound: Option<UnfoundReason>) -> Self {
         let (id, content) = (code_object.parsed_id(), code_object.kind());
         let code = match code_object.code_for() {
