@@ -142,6 +142,6 @@ mod tests {
         assert_eq!(request.file, Some("x,y".into()));
         let [arch, k] =
             [("arch", "a,b"), ("k", "")].map(|(key, value)| Filter::String { key: key.into(), value: value.into() });
-        assert_eq!(request.filters, [arch, Filter::Kind(None), k]);
+        assert_eq!(request.filters, [arch, k, Filter::Kind(None)]);
     }
 }
