@@ -1,6 +1,6 @@
 //! Fault injection: whichever system call of a run fails, and wherever the run is killed, each output is either the old
-//! file or the complete new one. After a normal failure, no other files are left, the exit status is 1, and the message
-//! names a file and the cause.
+//! file or the complete new one, and the old one unless all are complete. After a normal failure, no other files are
+//! left, the exit status is 1, and the message names a file and the cause.
 //!
 //! The faults are injected with `strace`. If it is not installed, or not allowed to trace, the tests print that and
 //! pass; `OFFLOAD_REQUIRE_STRACE=1` makes that a failure. `OFFLOAD_FAULTS_TOOL` with `--ignored` injects the same
@@ -91,9 +91,7 @@ fn another_tool_on_the_same_faults() {
         "unpackage to files",
         "unpackage to an archive",
     ];
-    loud(
-        "| run | | faults | success told, output not complete | output lost or cut | some outputs new, some not | leftovers | crash |",
-    );
+    loud("| run | | faults | success told, output not complete | output lost or cut | leftovers | crash |");
     for mut scenario in scenario::all() {
         if !taken.contains(&scenario.name) {
             continue;
@@ -108,7 +106,6 @@ fn another_tool_on_the_same_faults() {
                 tally.injected,
                 tally.count(&[Broken::FalseSuccess]),
                 tally.count(&[Broken::LostOld, Broken::Partial]),
-                tally.count(&[Broken::Mixed]),
                 tally.count(&[Broken::Leftover]),
                 tally.count(&[Broken::Crash]),
             ];

@@ -74,7 +74,7 @@ const COMMAND_LINES: [&str; 50] = [
     "diff F other",
     "diff other F --markdown",
     "diff . other --json",
-    "diff other F --svg new --fail-on gpus,size>1%",
+    "diff other F --fail-on lost-gpu,size=1%",
     "diff F N --message-format json",
     "recompress F -o new",
     "recompress F -o new --keep N",

@@ -49,7 +49,7 @@ fn is_of_name(c: char) -> bool {
 }
 
 /// Returns the words of a name, which any characters but letters and digits separate; some of them may be empty.
-pub(crate) fn words(name: &str) -> impl Iterator<Item = &str> {
+fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_ascii_alphanumeric())
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn plain(name: &str) -> String {
 }
 
 /// Whether a word in lower case distinguishes products.
-pub(crate) fn is_counted(word: &str) -> bool {
+fn is_counted(word: &str) -> bool {
     !WITHOUT_MEANING.contains(&word) && vendor_named(word).is_none() && !is_memory_size(word)
 }
 

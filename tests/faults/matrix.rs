@@ -47,8 +47,8 @@ pub enum Broken {
     LostOld,
     /// An output is neither old nor new.
     Partial,
-    /// Some outputs are new and others are old.
-    Mixed,
+    /// An output is new, although the run failed before it puts outputs in place.
+    Early,
     /// Files other than the outputs are left.
     Leftover,
     /// A status other than 0 and 1.
@@ -275,8 +275,17 @@ impl Clean {
         shapes.into_values().flat_map(|(first, last)| [first, last]).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether a kill at the call may leave a name: between the exchange of an output with its old file and the removal
-    /// of the old file, which needs another name.
+    /// Whether outputs may be in place at the call: it gives an output its name, or comes later. An output that is
+    /// written in place is complete when it is synced.
+    fn may_be_placed(&self, index: usize) -> bool {
+        let is_placing = |call: &Call| match call.name.as_str() {
+            name if name.starts_with("link") => !call.line.contains(".tmp\""),
+            name => name.starts_with("rename") || name == "fdatasync",
+        };
+        self.calls.iter().position(is_placing).is_some_and(|first| first <= index)
+    }
+
+    /// Whether a kill at the call may leave a name: between giving a new file a name beside its old one and the rename.
     fn may_leave_a_name(&self, index: usize) -> bool {
         let is_temporary = |call: &Call| call.line.contains(".tmp\"");
         let is_linked = |call: &Call| is_temporary(call) && call.name.starts_with("link");
@@ -368,7 +377,7 @@ fn try_one(scenario: &Scenario, clean: &Clean, fault: &Fault, tool: &Path, injec
     let injected = log.contains("(INJECTED)");
     let mut broken = match injection {
         Injection::Kills => judge_kill(scenario, clean, fault.call, &outputs, is_tidy),
-        _ => judge(scenario, clean, call, &run, &place),
+        _ => judge(scenario, clean, fault.call, &run, &place),
     };
     // The thread that prints the message may be met too.
     if log.lines().any(|line| line.contains("write(2, ") && line.contains("(INJECTED)")) {
@@ -421,8 +430,8 @@ fn has_leftovers(clean: &Clean, outputs: &Files, is_tidy: bool) -> bool {
     !is_tidy || outputs.keys().any(|name| !clean.outputs.contains_key(name))
 }
 
-fn judge(scenario: &Scenario, clean: &Clean, call: &Call, run: &Output, place: &Place) -> Vec<Broken> {
-    let mut broken = Vec::new();
+fn judge(scenario: &Scenario, clean: &Clean, index: usize, run: &Output, place: &Place) -> Vec<Broken> {
+    let (mut broken, call) = (Vec::new(), &clean.calls[index]);
     let (outputs, is_tidy) = (place.outputs(scenario), place.is_tidy());
     let states = states(scenario, clean, &outputs);
     let all = |state: Is| states.iter().all(|&is| is == state);
@@ -448,7 +457,7 @@ fn judge(scenario: &Scenario, clean: &Clean, call: &Call, run: &Output, place: &
     if run.status.code() != Some(0) {
         broken.extend(states.contains(&Is::Lost).then_some(Broken::LostOld));
         broken.extend(states.contains(&Is::Partial).then_some(Broken::Partial));
-        broken.extend((!all(Is::Old) && !all(Is::New)).then_some(Broken::Mixed));
+        broken.extend((states.contains(&Is::New) && !clean.may_be_placed(index)).then_some(Broken::Early));
     }
     // If the removal itself fails, the file stays.
     if has_leftovers(clean, &outputs, is_tidy) && !call.name.starts_with("unlink") {

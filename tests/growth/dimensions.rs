@@ -500,11 +500,11 @@ fn aks2_files() -> Vec<Dimension> {
 fn outside() -> Vec<Dimension> {
     let magics =
         [formats::MAGIC, b"CCOB\x7fELF", &offload::write(1, &[image(0)])[..4], fatbins::MAGIC, b"text"].concat();
-    let magics = [&magics[..], &images::spirv(0, 0)[..4], b"DXBC\n.version 8.7\n.target sm_80\n"].concat();
+    let magics = [&magics[..], &images::spirv(0, 0)[..4], b".version 8.7\n.target sm_80\n"].concat();
     let text = b".version 8.7\n.target sm_80\n";
     let code = [&images::spirv_with_function(6)[..], b".version 8.7 .target sm_80 .entry f {}\0"].concat();
     let unended = images::spirv_with_function(6)[..80].to_vec();
-    let shaders = [images::spirv_with_function(1), images::dxbc(b"")].concat();
+    let shaders = images::spirv_with_function(1);
     let data = |content: &[u8], n: usize| Elf::LIBRARY.write(&[Section::new(".data", &content.repeat(n))]);
     let registered = |count: usize| {
         let bundles: Vec<Vec<u8>> = (0..count).map(|number| binary(&[id(number)])).collect();

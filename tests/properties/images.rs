@@ -132,13 +132,6 @@ pub fn spirv_with_function(capability: u32) -> Vec<u8> {
     head.iter().chain(&function).flat_map(|word: &u32| word.to_le_bytes()).collect()
 }
 
-/// A container of DirectX shaders with one part.
-pub fn dxbc(content: &[u8]) -> Vec<u8> {
-    let size = |more: usize| u32::try_from(content.len() + more).unwrap();
-    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
-    [&b"DXBC"[..], &[7; 16], &words(&[1, size(44), 1, 36]), b"DXIL", &words(&[size(0)]), content].concat()
-}
-
 /// An ELF file for the Intel GPU with an IP version.
 pub fn zebin(version: u32, code: &[u8]) -> Vec<u8> {
     let notes = [8, 4, 1].map(u32::to_le_bytes).concat();

@@ -50,7 +50,7 @@ pub(super) fn as_a_member(data: &[u8], change: &Change) {
     };
     assert!(alone.0.is_some(), "in a wheel, but not alone: {:?}", alone.1);
     let result = result.unwrap();
-    let is_kept = result.zip.is_some_and(|zip| zip.kept > 0);
+    let is_kept = result.zip.is_some_and(|zip| zip.unchanged > 0);
     assert!(!is_larger(&wheel, &output, &result, change), "larger than before");
     let mut written = read(&output);
     assert!(written.iter().map(|(name, _)| name).eq(files.iter().map(|(name, _)| name)), "other names");

@@ -96,8 +96,12 @@ fn claims_of_the_header_and_directory_are_compared() {
 
 #[test]
 fn files_for_other_systems_are_named() {
-    for (head, name) in [(b"MTLB", "Metal library"), (b"DXBC", "DirectX shader container")] {
-        let outcome = tool(&["inspect", "in"], &[("in", &[&head[..], &[0; 60]].concat())]);
+    for (head, name) in [
+        (&b"MTLB"[..], "Metal library"),
+        (b"DXBC", "DirectX shader container"),
+        (b"SQLite format 3\0", "SQLite database"),
+    ] {
+        let outcome = tool(&["inspect", "in"], &[("in", &[head, &[0; 60]].concat())]);
         assert!(String::from_utf8_lossy(&outcome.stdout).contains(name), "{outcome:?}");
     }
 }

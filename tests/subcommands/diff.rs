@@ -241,8 +241,7 @@ fn growth_fails_if_that_is_asked_for() {
     let (old, new) = (files(100, 10_000), files(200, 10_000));
     for (conditions, reasons) in [
         ("size=+20%", &["size: device code for gfx906 grew by more than 20 %, from 100 B to 200 B"][..]),
-        ("size=+20%,min=201", &[]),
-        ("lost-gpu,total=+99B", &["total: all device code grew by more than 99 B, from 10.1 kB to 10.2 kB"]),
+        ("lost-gpu,total=+0%", &["total: all device code grew by more than 0 %, from 10.1 kB to 10.2 kB"]),
     ] {
         let outcome = diff(&["--fail-on", conditions], &old, &new);
         let expected: String =
@@ -321,8 +320,6 @@ fn invalid_command_lines_are_usage_errors() {
         (&["--fail-on=size"], "by how much may it grow?"),
         (&["--fail-on=size=5 percent"], "expected size=+5%"),
         (&["--fail-on=total"], "by how much may it grow? expected total=+5%"),
-        (&["--fail-on=size=+5%,min=5%"], "expected a number of bytes such as min=100kB"),
-        (&["--fail-on=total=+5%,min=1kB"], "min=N of --fail-on needs size=+N%"),
         (&["--top=x"], "invalid value 'x'"),
         (&["third"], "unexpected argument 'third'"),
     ] {
@@ -437,29 +434,6 @@ fn the_worst_kernels_come_first() {
 }
 
 #[test]
-fn the_picture_has_each_gpu_with_its_sizes() {
-    let code = vec![0x90; 3000];
-    let gpus: Vec<String> = (0..16).map(|number| format!("gfx9{number:02}")).collect();
-    let ids: Vec<String> = gpus.iter().map(|gpu| format!("hip-amdgcn-amd-amdhsa--{gpu}")).collect();
-    let of = |len: usize| ids.iter().map(|id| (id.as_str(), &code[..len])).collect::<Vec<_>>();
-    let mut new = of(1500);
-    new.remove(0);
-    let dir = memory_directory();
-    std::fs::write(dir.path().join("old"), bundle(&of(1000))).unwrap();
-    std::fs::write(dir.path().join("new"), bundle(&new)).unwrap();
-    let outcome = tool_in(dir.path(), &["diff", "old", "new", "--svg", "picture.svg"]);
-    assert!(outcome.status.success(), "{outcome:?}");
-    let picture = std::fs::read_to_string(dir.path().join("picture.svg")).unwrap();
-    assert!(gpus.iter().all(|gpu| picture.contains(&format!(">{gpu}</text>"))), "{picture}");
-    let count = |text: &str| picture.matches(text).count();
-    assert_eq!((count("1.00 kB → 1.50 kB, +50.0 %"), count("1.00 kB, lost")), (15, 1), "{picture}");
-    for input in ["old", "new"] {
-        let outcome = tool_in(dir.path(), &["diff", "old", "new", "--svg", input]);
-        assert!(text(&outcome).2.contains("--svg would overwrite this input"), "{outcome:?}");
-    }
-}
-
-#[test]
 fn a_library_that_is_left_without_code_has_lost_its_gpus() {
     let (with, without) = (library(&bundle(&[(GFX906, b"code")])), Elf::LIBRARY.write(&[Section::new(".text", b"x")]));
     let wheel = |a: &[u8], name: &str| zip(&[Zipped::new(name, STORED, a), Zipped::new("b.so", DEFLATED, &with)]);
@@ -475,7 +449,7 @@ fn a_library_that_is_left_without_code_has_lost_its_gpus() {
 }
 
 #[test]
-fn files_that_moved_are_compared_and_inputs_are_not_overwritten() {
+fn files_that_moved_are_compared() {
     let dir = memory_directory();
     let put = |path: &str, data: &[u8]| {
         let path = dir.path().join(path);
@@ -490,9 +464,6 @@ fn files_that_moved_are_compared_and_inputs_are_not_overwritten() {
     let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["diff", "-r", "old", "new"], args].concat()));
     let (status, printed, said) = run(&["--fail-on", "spill"]);
     assert!(status == 1 && printed.contains("2 changed") && said.contains("2 kernels"), "{printed}{said}");
-    let (status, _, said) = run(&["--svg", "new/lib64/liba.so"]);
-    assert!(status == 1 && said.contains("--svg would overwrite this input"), "{said}");
-    assert_eq!(std::fs::read(dir.path().join("new/lib64/liba.so")).unwrap(), of(7));
     let (status, _, said) = text(&tool_in(dir.path(), &["diff", "-", "-"]));
     assert!(status == 1 && said.contains("only one of the two"), "{said}");
 }

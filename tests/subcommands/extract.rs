@@ -1,4 +1,4 @@
-//! Tests of `extract`: the extracted code objects, their file names, and that either all or no files are written.
+//! Tests of `extract`: the extracted code objects, their file names, and that no file is written unless all are complete.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;

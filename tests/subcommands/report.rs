@@ -122,11 +122,7 @@ fn report_writes_no_page_over_an_input_or_for_a_wrong_command_line() {
     let outcome = tool(&["report", ".", "-o", "page"], &[("in", &data), ("page", b"<!DOCTYPE html>")]);
     assert!(outcome.status == 0 && outcome.files["page"].ends_with(b"</html>\n"), "{}", outcome.stderr_text());
     // Files that are named lead to archives.
-    for args in [
-        &["report", "in", "-o", "kpack"][..],
-        &["inspect", "in", "--svg", "kpack"],
-        &["diff", "in", "in", "--svg", "kpack"],
-    ] {
+    for args in [&["report", "in", "-o", "kpack"][..], &["inspect", "in", "--svg", "kpack"]] {
         let outcome = tool(args, &[("in", &data), ("kpack", b"KPAK and more")]);
         assert!(
             outcome.status == 1 && outcome.stderr_text().contains("would overwrite this kpack archive"),
@@ -372,29 +368,6 @@ fn report_of_two_files_of_one_name_has_their_paths_in_the_title() {
     let page = page_of_directories(&files, &["--diff", "a/lib.so", "b/lib.so"]);
     assert!(page.contains("<title>a/lib.so → b/lib.so – GPU code</title>"), "{page}");
     assert!(page.contains("<h1><span>a/lib.so →</span> <span>b/lib.so</span></h1>"), "{page}");
-}
-
-#[test]
-fn diff_svg_draws_lost_gpus_first_and_explains_its_colours() {
-    let (old, new) = (library_of_sizes(&OLD_SIZES), library_of_sizes(&NEW_SIZES));
-    let mut outcome = tool(&["diff", "old.so", "new.so", "--svg", "x.svg"], &[("old.so", &old), ("new.so", &new)]);
-    let drawn = String::from_utf8(outcome.files.remove("x.svg").unwrap()).unwrap();
-    let texts: Vec<&str> =
-        drawn.split("</text>").filter_map(|part| part.rsplit_once('>')).map(|(_, text)| text).collect();
-    let expected = [
-        "Device code: 14.5 kB → 12.5 kB, -13.8 %",
-        "stored size of 7 GPUs",
-        "before",
-        "lost",
-        "larger",
-        "smaller",
-        "new",
-        "gfx900",
-        "3.00 kB, lost",
-        "gfx90a",
-        "1.00 kB → 4.00 kB, +300.0 %",
-    ];
-    assert_eq!(texts[..expected.len()], expected, "{texts:?}");
 }
 
 #[test]

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use crate::base::display::plain;
 use crate::base::error::{self, Error};
 use crate::base::id::OffloadKind;
+use crate::beyond::inventory::request::Selection;
 use crate::beyond::job::ExtractReport;
 use crate::beyond::job::{Destination, Event, Extract, Extracted, OwnDirectory, Source};
+use crate::beyond::runtime::Device;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -122,22 +124,11 @@ impl Options for ExtractOptions {
             return refuse::<Self>(console, ErrorKind::ArgumentConflict, text);
         }
         let mut problems = Vec::new();
-        let mut selection = self.comparison.selection(&self.target);
-        let mut devices = Vec::new();
-        if self.as_runtime {
-            // The GPUs select code in place of the patterns.
-            for target in std::mem::take(&mut selection.targets) {
-                match suggest::devices_of(&target) {
-                    Ok(gpus) => devices.extend(gpus),
-                    Err(error) => {
-                        let text = format!("--as-runtime needs names of GPUs: {error}");
-                        return refuse::<Self>(console, ErrorKind::ValueValidation, &text);
-                    }
-                }
-            }
-        }
+        let (selection, devices) = match self.requested() {
+            Ok(requested) => requested,
+            Err(text) => return refuse::<Self>(console, ErrorKind::ValueValidation, &text),
+        };
         Gpus::warn_of_unknown(&devices, console);
-        selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
         let files_with_hints: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
         let inputs = sources(files, &mut problems);
@@ -180,6 +171,20 @@ impl Options for ExtractOptions {
 }
 
 impl ExtractOptions {
+    /// Returns the selection and the GPUs that are asked for. With `--as-runtime`, GPUs select code in place of
+    /// patterns. The error is a message about a target that is not a GPU.
+    fn requested(&self) -> Result<(Selection, Vec<Device>), String> {
+        let (mut selection, mut devices) = (self.comparison.selection(&self.target), Vec::new());
+        selection.kinds.clone_from(&self.kind);
+        if self.as_runtime {
+            for target in std::mem::take(&mut selection.targets) {
+                let gpus = suggest::devices_of(&target);
+                devices.extend(gpus.map_err(|error| format!("--as-runtime needs names of GPUs: {error}"))?);
+            }
+        }
+        Ok((selection, devices))
+    }
+
     /// Returns the destination of the code objects: without `--output`, the current directory.
     fn destination(&self) -> Destination {
         let output = match &self.output {

@@ -341,8 +341,7 @@ mod tests {
             ("bmg_g22", "'bmg_g22' is not the name of a GPU; did you mean 'bmg-g21'?"),
             ("dg2_g10", "'dg2_g10' is not the name of a GPU; did you mean 'dg2-g10'?"),
             ("RTX 7900 XTX", "the table of products has no 'RTX 7900 XTX'; did you mean RX 7900 XTX (gfx1100)?"),
-            ("RTX 4090Ti", "has no 'RTX 4090Ti'; did you mean RTX 4090 (sm_89)?"),
-            ("H100,RTX 6000 Pro", "has no 'RTX 6000 Pro'; did you mean RTX PRO 6000 (sm_120)?"),
+            ("H100,RTX 1660", "has no 'RTX 1660'; did you mean GTX 1660 (sm_75)?"),
             (
                 "Jetson Orinn",
                 "'Jetson Orinn' is not the name of a GPU; did you mean Jetson Orin NX or Jetson Orin (both sm_87)?",

@@ -150,11 +150,32 @@ enum CudaMethod {
 
 impl Options for RecompressOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let recompress = self.job();
+        Gpus::warn_of_unknown(&recompress.keep_for, console);
+        let result = recompress.run(&mut |event| console.event_of_job(event))?;
+        console.line(&summary(&result));
+        if let Some(wheel) = &result.wheel {
+            console.line(&format!("the new wheel is {}", wheel.display()));
+        }
+        if self.keep_kernels.is_some() {
+            for line in removed_lines(&result.removed) {
+                console.line(&line);
+            }
+        }
+        for note in self.notes(&result) {
+            console.line(&note);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl RecompressOptions {
+    /// Returns the job that the options ask for.
+    fn job(&self) -> Recompress {
         let mut recompress = Recompress::new(&self.file, &self.output);
         recompress.compression = self.compression();
         recompress.keep = self.keep.as_deref().map(|patterns| self.comparison.selection(patterns));
         recompress.keep_for = self.keep_for.iter().flat_map(|Gpus(gpus)| gpus).cloned().collect();
-        Gpus::warn_of_unknown(&recompress.keep_for, console);
         recompress.keep_kernels.clone_from(&self.keep_kernels);
         if let Some(names) = &mut recompress.keep_kernels {
             names.allow_unused = self.allow_unused;
@@ -168,52 +189,42 @@ impl Options for RecompressOptions {
         recompress.close_gaps = self.close_gaps;
         recompress.drop_signature = self.drop_signature;
         recompress.limits = self.size.limits();
-        let result = recompress.run(&mut |event| console.event_of_job(event))?;
-        console.line(&summary(&result));
-        if let Some(wheel) = &result.wheel {
-            console.line(&format!("the new wheel is {}", wheel.display()));
-        }
-        if self.keep_kernels.is_some() {
-            for line in removed_lines(&result.removed) {
-                console.line(&line);
-            }
-        }
+        recompress
+    }
+
+    /// Returns the notes about the new file, one a line.
+    fn notes(&self, result: &Recompressed) -> Vec<String> {
+        let mut notes = Vec::new();
         if result.unlaunched > 0 {
             let bundles = count(result.unlaunched, "HIP bundle has", "HIP bundles have");
             let reason = "where the runtime loads all bundles at the start, the program fails there";
-            console.line(&format!("note: {bundles} no code left for some GPU: {reason}"));
+            notes.push(format!("note: {bundles} no code left for some GPU: {reason}"));
         }
         // Code that was left out although a GPU, which `--keep` names, would have used it.
-        for missed in &result.missed {
-            console.line(&missed_note(missed));
-        }
+        notes.extend(result.missed.iter().map(missed_note));
         // Code that stays although its GPU was left out.
-        if let Some(code) = &result.elsewhere {
-            console.line(&format!("note: {code}"));
-        }
+        notes.extend(result.elsewhere.iter().map(|code| format!("note: {code}")));
         if !result.left.is_empty() {
-            console.line(&left_note(&result.left));
+            notes.push(left_note(&result.left));
         }
         // With --none, nobody expects compression.
         if result.uncompressed > 0 && self.compression().is_some() {
             let binaries = count(result.uncompressed, "offload binary stays", "offload binaries stay");
-            console.line(&format!("note: {binaries} plain: recompress does not compress offload binaries"));
+            notes.push(format!("note: {binaries} plain: recompress does not compress offload binaries"));
         }
         if result.packed > 0 {
-            console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
+            let needs = "compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older";
+            notes.push(format!("note: {needs}"));
         }
-        for note in hole_notes(&result) {
-            console.line(&note);
-        }
+        notes.extend(hole_notes(result));
         // If the file itself became shorter, the summary names no hole.
         if result.holes > 0 && (result.shortened == 0 || result.zip.is_some()) {
-            console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
+            let filled = "copies by pip, unzip, dpkg, git or container images fill the hole with zeros";
+            notes.push(format!("note: {filled}"));
         }
-        Ok(ExitCode::SUCCESS)
+        notes
     }
-}
 
-impl RecompressOptions {
     /// Returns the compression of bundles, or `None` if bundles are to be written plain (`--none`).
     fn compression(&self) -> Option<Compression> {
         if self.none {
@@ -363,13 +374,13 @@ fn summary(result: &Recompressed) -> String {
         let size = if lengthened > 0 { "is longer" } else { "has the size that it had" };
         text.push_str(&format!("; the file {size}, {} of it a hole", bytes(holes)));
     }
-    if let Some(RecompressedZip { members, kept, before, after, .. }) = zip {
+    if let Some(RecompressedZip { members, unchanged, before, after, .. }) = zip {
         let members = count(members, "member", "members");
         text.push_str(&format!("; {members} changed; zip file: {} before, {} now", bytes(before), bytes(after)));
-        if kept > 0 {
-            let as_before = if kept == 1 { "as it was" } else { "as they were" };
-            let kept = count(kept, "member", "members");
-            text.push_str(&format!("; {kept} would not have become smaller and stayed {as_before}"));
+        if unchanged > 0 {
+            let as_before = if unchanged == 1 { "as it was" } else { "as they were" };
+            let stayed = count(unchanged, "member", "members");
+            text.push_str(&format!("; {stayed} would not have become smaller and stayed {as_before}"));
         }
     }
     if emptied > 0 {

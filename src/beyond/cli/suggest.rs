@@ -148,7 +148,7 @@ fn unknown_product(typed: &str) -> Option<String> {
 }
 
 /// The largest number of products that are suggested for a name.
-const PRODUCTS_MAX: usize = 4;
+const PRODUCTS_MAX: usize = 5;
 
 /// Returns the products that an incomplete name may mean, with their processors, as in `MI300X or MI300A (both
 /// gfx942)`, or `None` if there are none or too many.
@@ -468,10 +468,10 @@ mod tests {
             ("RTX 4000", "Quadro RTX 4000 (sm_75) or RTX 4000 Ada (sm_89)"),
             ("NVIDIA RTX 5000", "Quadro RTX 5000 (sm_75) or RTX 5000 Ada (sm_89)"),
             ("Tesla MI300X", "MI300X (gfx942)"),
-            ("AMD A10", "A10 (sm_86)"),
-            ("7900 XT", "RX 7900 XT (gfx1100)"),
+            ("AMD A10", "A10 or A10G (both sm_86)"),
+            ("7900 XT", "RX 7900 XTX or RX 7900 XT (both gfx1100)"),
             ("6000 Ada", "RTX 6000 Ada (sm_89)"),
-            ("RX 7900", "RX 7900 XTX, RX 7900 XT or RX 7900 GRE (all gfx1100)"),
+            ("RX 7900", "RX 7900 XTX, RX 7900 XT, RX 7900 GRE or RX 7900M (all gfx1100)"),
         ] {
             let text = unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));
             assert!(text.contains(&format!("'{typed}'")), "{text}");

@@ -311,12 +311,8 @@ fn numbers_checked(total: &VerifyTotal) -> String {
 fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut Text<'_>) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
-    let mut unread = Vec::new();
-    for part in &verified.unread {
-        if file.is_named() || part.what.is_device_code() {
-            unread.push(part);
-        }
-    }
+    let unread: Vec<&UnreadPart> =
+        verified.unread.iter().filter(|part| file.is_named() || part.what.is_device_code()).collect();
     for undefined in &verified.undefined {
         text.write_line(&undefined.to_string())?;
     }
@@ -334,16 +330,7 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut 
         let more = count(verified.more_undefined, "code object", "code objects");
         text.write_line(&format!("{name}: {more} with undefined symbols not listed"))?;
     }
-    // The first part of a kind at a place has the number of all; its key is removed, so the others are not written.
-    let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
-    for UnreadPart { place, offset, what, .. } in unread {
-        let more = match alike.remove(&(place, what.name())) {
-            None => continue,
-            Some(1) => String::new(),
-            Some(all) => format!(" ({} in the same place)", count(all - 1, "more", "more")),
-        };
-        text.write_line(&format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
-    }
+    write_unread(&unread, text)?;
     // The total also counts unread parts that are not listed, because there are too many.
     let more_unread = total.unread - verified.unread.len();
     if more_unread > 0 {
@@ -358,6 +345,22 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut 
         faults => format!(", {}", count(faults, "fault", "faults")),
     };
     text.write_verdict(&format!("{name}: {}", numbers_checked(&total)), Tone::Bad, &faults, "")
+}
+
+/// Writes a line for each unread part. Parts of one kind at the same place share the line of the first, with the number
+/// of the others.
+fn write_unread(unread: &[&UnreadPart], text: &mut Text<'_>) -> io::Result<()> {
+    let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
+    for UnreadPart { place, offset, what, .. } in unread {
+        // The first part takes the count of all out of `alike`, so the others have none and are not written.
+        let more = match alike.remove(&(place, what.name())) {
+            None => continue,
+            Some(1) => String::new(),
+            Some(all) => format!(" ({} in the same place)", count(all - 1, "more", "more")),
+        };
+        text.write_line(&format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
+    }
+    Ok(())
 }
 
 /// Writes a line for each fault. If several bundles of a place lack code for the same GPU, only the first has a line,

@@ -39,11 +39,12 @@ const SYSTEM_PREFIXES: [&[u8]; 3] = [b"cuda", b"__cuda", b"cnp"];
 /// The symbols that a code object needs and does not define.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct UndefinedSymbols {
-    /// The names of the first ones, safe to print on a terminal.
+    /// The names of the first undefined symbols, safe to print on a terminal.
     pub(crate) names: Vec<String>,
-    /// The number of all of them.
+    /// The number of all undefined symbols.
     pub(crate) count: usize,
-    /// Whether some of them may be functions. A program can define variables.
+    /// Whether some of these symbols may be functions. A program that uses the code can define variables, but not
+    /// functions.
     pub(crate) has_function: bool,
 }
 

@@ -90,7 +90,7 @@ impl SearchEntry {
     }
 
     /// Copies the code object from `data`, its bundle. Code objects that are compressed together are inflated once:
-    /// `kept` is the memory of a caller that reads several entries one after another.
+    /// `kept` has the bytes that were inflated last, for a caller that reads several entries one after another.
     ///
     /// # Errors
     /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if it cannot be read, and the errors of the sink.

@@ -7,7 +7,7 @@
 
 use super::formats::{FORMATS, Format, Rule};
 use super::package::{aks2, cpio, tar};
-use super::{dxbc, text};
+use super::text;
 use crate::base::bytes::{number, slice, span};
 use crate::beyond::code::{CodeMagic, is_optix_ir, is_ptx, lto_ir};
 use crate::beyond::codec::{BZIP2_BLOCKS, Coding};
@@ -42,8 +42,6 @@ pub(crate) enum Magic {
     Aks2,
     /// A file that is compressed as a whole.
     Coded(Coding),
-    /// A database, which may have tables with code objects.
-    Sqlite,
     /// A script. A zip file may follow it, as in self-extracting files.
     Script,
     /// Another format that is recognised but not read.
@@ -108,7 +106,7 @@ pub(crate) static OTHERS: [(usize, &[u8], Magic); 29] = [
     (0, &[0x1f, 0x8b, 8], Magic::Coded(Coding::Gzip)),
     (0, b"\xfd7zXZ\0", Magic::Coded(Coding::Xz)),
     (0, &[0x28, 0xb5, 0x2f, 0xfd], Magic::Coded(Coding::Zstd)),
-    (0, b"SQLite format 3\0", Magic::Sqlite),
+    (0, b"SQLite format 3\0", anything("SQLite database")),
     (0, b"#!", Magic::Script),
     (0, b"IBYS", Magic::Unread(Unread::device_code("SYCLBIN file of version 1"))),
     (0, b"version https://git-lfs.github.com/spec/v1\n", Magic::Unread(LFS_POINTER)),
@@ -122,7 +120,7 @@ pub(crate) static OTHERS: [(usize, &[u8], Magic); 29] = [
     (0, b"hsqs", anything("SquashFS image")),
     (0, b"xar!", anything("xar archive")),
     (0, b"MTLB", anything("Metal library")),
-    (0, &dxbc::MAGIC, anything("DirectX shader container")),
+    (0, b"DXBC", anything("DirectX shader container")),
 ];
 
 /// A text that replaces a large file in a Git repository.
@@ -286,7 +284,6 @@ impl Magic {
             Self::Rpm => "RPM package",
             Self::Aks2 => "AKS2 file",
             Self::Coded(coding) => coding.file_name(),
-            Self::Sqlite => "SQLite database",
             Self::Script => "script",
             Self::Unread(unread) => unread.name,
             Self::Unknown => return None,

@@ -32,7 +32,6 @@
 pub(crate) mod archive_rewrite;
 pub(crate) mod bundle_reader;
 mod content_kind;
-pub(crate) mod dxbc;
 pub(crate) mod entry;
 pub mod fatbin;
 mod formats;

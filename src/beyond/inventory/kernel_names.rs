@@ -58,7 +58,7 @@ pub enum NameMatch {
 /// The [`KernelNames`] that mean a kernel, or kernels and variables of some code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeantNames {
-    /// The strongest way in which each name means one of them, by the index of the name.
+    /// The strongest way in which each name means a kernel or a variable, by the index of the name.
     strongest: BTreeMap<usize, NameMatch>,
     /// The names of kernels and variables that are similar to the typed ones.
     pub(crate) similar: SimilarNames,

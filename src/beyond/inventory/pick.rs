@@ -1,4 +1,4 @@
-//! Picks the code objects that a request takes, and says what it has matched nothing of.
+//! Picks the code objects that a request takes, and names the parts of the request that match no code object.
 //!
 //! A search keeps what it has [`Seen`]. Everything that a message says is computed from that when the message is made.
 
@@ -27,14 +27,13 @@ pub struct Seen {
     is_incomplete: bool,
 }
 
-/// The ID of a code object as recorded, and whether it is that of a code object without a bundle, which is read in
-/// another way.
+/// The recorded ID of a code object, and whether that is a code object without a bundle, whose ID has another syntax.
 type SeenId = (Box<[u8]>, bool);
 
 /// The code objects with an ID.
 #[derive(Debug)]
 struct SeenCode {
-    /// The number of IDs that were seen before.
+    /// The number of IDs that were seen before this one.
     position: usize,
     facts: Facts,
 }
@@ -161,8 +160,8 @@ impl<'a> Picked<'a> {
         self.seen.present(self.request.names_entries())
     }
 
-    /// Returns a sentence about code that a runtime does not find or load, for the first GPU without other code that
-    /// has such code. Returns `None` if no GPU has.
+    /// Returns a sentence about code that a runtime does not find or load. It is about the first GPU of the request
+    /// that has this code and no other. Returns `None` if there is no such GPU.
     pub(crate) fn unfound(&self) -> Option<String> {
         let gpus = self.unmatched().filter(|(_, part)| matches!(part, Part::Gpu(_)));
         let first_gpu = self.request.first_gpu();

@@ -12,11 +12,12 @@ use crate::beyond::scan::{
     CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, MemberFilter, Place, ReadEvent, ReadList, Scan, Split,
 };
 
-/// What a job may look at, and want to read, while the bytes are there.
-pub(crate) enum Visit<'f, K, C, R> {
+/// An event while a file is read, at which the bytes of its part are there. `Key`, `Code` and `Made` are those of
+/// [`ReadList`] and [`ReadEvent`].
+pub(crate) enum Visit<'f, Key, Code, Made> {
     /// A bundle, with its number among all findings of the file. The job adds the code objects that it wants to the
     /// list.
-    Bundle(usize, FoundBundle<'f>, &'f mut ReadList<K, C>),
+    Bundle(usize, FoundBundle<'f>, &'f mut ReadList<Key, Code>),
     /// A split library. Its code in kpack archives was found as bundles before.
     Split(&'f Place, Split<'f>),
     /// A kpack archive. Its code was found as bundles before.
@@ -26,13 +27,13 @@ pub(crate) enum Visit<'f, K, C, R> {
     /// A part that is recognised but not read, unless the contents [keep](Keep::All) it.
     Unread(UnreadPart),
     /// The end of the data at a place: the last chance to add code objects of that data to the list.
-    End(&'f Place, &'f mut ReadList<K, C>),
+    End(&'f Place, &'f mut ReadList<Key, Code>),
     /// The result for wanted code objects that were read together.
-    Read(R),
+    Read(Made),
 }
 
 /// The part of a job that takes part in reading. If it breaks off, the contents end there.
-pub(crate) type JobVisitor<'e, K, C, R> = dyn FnMut(Visit<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
+pub(crate) type JobVisitor<'e, Key, Code, Made> = dyn FnMut(Visit<'_, Key, Code, Made>) -> Result<ControlFlow<()>> + 'e;
 
 /// How a file is read.
 pub(crate) struct Reading<'s> {
@@ -93,23 +94,27 @@ impl<'s> Reading<'s> {
         self.run(input, &read, &|()| 0, &mut |visit| each(visit).map(ControlFlow::Continue))
     }
 
-    /// Reads a file. `each` receives the bundles in file order, and the results of `read` for the code objects that it
-    /// has wanted, which are read on all processors; `weight` estimates the memory of a result. If `each` breaks off,
-    /// the contents end there.
+    /// Reads a file, and lets a job take part. If `each` breaks off, the contents end there.
+    ///
+    /// - `each` receives the bundles and other parts in file order, and the results of `read`.
+    /// - `read` makes a result of code objects that `each` has added to the list of a bundle, on all processors.
+    /// - `weight` estimates the memory of a result.
     ///
     /// # Errors
     /// Those of `each`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if a part of the file cannot be read. Other faults
     /// are [passed on](Visit::Bad).
-    pub(crate) fn run<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
+    pub(crate) fn run<Key: Send, Code: Borrow<CodeObject> + Send, Made: Send>(
         self,
         input: &Input,
-        read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
-        weight: &(impl Fn(&R) -> usize + Sync),
-        each: &mut JobVisitor<'_, K, C, R>,
+        read: &(impl Fn(CodeObjectsOfBundle<'_, Key, Code>) -> Made + Sync),
+        weight: &(impl Fn(&Made) -> usize + Sync),
+        each: &mut JobVisitor<'_, Key, Code, Made>,
     ) -> Result<Contents> {
         let mut contents = ContentsBuilder::new(input.as_slice(), self.keep);
         let Self { scan, members, is_over_at_fault, is_over_at_nested, .. } = self;
         scan.run_in_members_and_read(input, members, read, weight, &mut |event| match event {
+            ReadEvent::End(place, wanted) => each(Visit::End(place, wanted)),
+            ReadEvent::Read(read) => each(Visit::Read(read)),
             ReadEvent::Found(finding, wanted) => {
                 let number = contents.count(&finding);
                 if is_over_at_nested && contents.has_nested() {
@@ -128,10 +133,10 @@ impl<'s> Reading<'s> {
                     }
                     Finding::Kpack { place, archive } => each(Visit::Archive(place, archive)),
                     Finding::Unread { place, offset, what } => {
-                        let part = UnreadPart { place: place.clone(), offset, what };
-                        contents
-                            .keep_unread(part)
-                            .map_or(Ok(ControlFlow::Continue(())), |part| each(Visit::Unread(part)))
+                        match contents.keep_unread(UnreadPart { place: place.clone(), offset, what }) {
+                            Some(not_kept) => each(Visit::Unread(not_kept)),
+                            None => Ok(ControlFlow::Continue(())),
+                        }
                     }
                     Finding::Copy { place, first, size, stored } => {
                         contents.add_copy(place, first, (size, stored));
@@ -150,8 +155,6 @@ impl<'s> Reading<'s> {
                     }
                 }
             }
-            ReadEvent::End(place, wanted) => each(Visit::End(place, wanted)),
-            ReadEvent::Read(read) => each(Visit::Read(read)),
         })?;
         Ok(contents.finish())
     }

@@ -247,7 +247,8 @@ impl fmt::Display for Part<'_> {
     }
 }
 
-/// The facts about a code object that its header does not tell: how it answers to the GPUs and kernels of a request.
+/// What the header of a code object does not tell: which GPUs of a request load it, and which kernels of the request it
+/// defines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// The indices of the GPUs whose runtimes load it.

@@ -30,7 +30,7 @@ pub struct ServedBundles {
     pub serving: usize,
     /// The number of bundles that should: those for GPUs of its vendor, and those whose vendor is unknown.
     pub bundles: usize,
-    /// The number of those that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V.
+    /// The number of bundles that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V.
     pub jit: usize,
 }
 
@@ -136,7 +136,7 @@ impl LibraryCode {
         !self.relinked.is_empty()
     }
 
-    /// The number of bundles. Relocatable code without any for its GPUs is one.
+    /// The number of bundles. Relocatable code counts as one bundle if the library has no other bundle for its GPUs.
     fn bundles(&self) -> usize {
         self.units.values().fold(usize::from(self.has_relinked_alone()), |sum, count| sum.saturating_add(*count))
     }
@@ -166,14 +166,13 @@ impl LibraryCode {
     /// code for the GPU, and at least one needs PTX, which the driver compiles: it does not link machine code alone, or
     /// LTO-IR.
     pub(crate) fn is_relinked_for(&self, device: &Device) -> bool {
-        let is_linkable = |code: &&Code| !matches!(code, Code::LtoIr(_));
         let has_ptx =
             |code: &Arc<CodeSet>| code.codes.keys().any(|code| matches!(code, Code::Ptx(..)) && device.takes(code));
-        self.relinked.iter().any(has_ptx)
-            && self
-                .relinked
-                .iter()
-                .all(|object| device.unserved_variants(object.codes.keys().filter(is_linkable)).next().is_none())
+        let serves_all = |object: &Arc<CodeSet>| {
+            let linkable = object.codes.keys().filter(|code| !matches!(code, Code::LtoIr(_)));
+            device.unserved_variants(linkable).next().is_none()
+        };
+        self.relinked.iter().any(has_ptx) && self.relinked.iter().all(serves_all)
     }
 
     /// Returns the code of all units together. Of relocatable code, only the vendors are added.
@@ -233,12 +232,16 @@ impl FileSet {
 
 /// The libraries of some files, by the GPUs that they serve.
 ///
-/// Offload binaries at one place count as one bundle, one for each source file and offload kind. All code in kpack
-/// archives that one wrapper of a library loads counts as one too. Files of a directory that are code objects, bundles
-/// or fatbins themselves count as one together: a program loads those for its GPU. Relocatable CUDA code in a linked
-/// file counts as one if the file has no other bundles. All device images of a library count as one, and so do its HCF
-/// data and the code of a SYCLBIN file: which of them have the same kernels is not recorded with them. Other code
-/// objects without a bundle are not counted: each of them need not serve every GPU.
+/// Some code that is not one bundle in the file counts as one bundle here:
+///
+/// - the offload binaries at one place that have the same source file and offload kind
+/// - all code in kpack archives that one wrapper of a library loads
+/// - the files of a directory that are code objects, bundles or fatbins themselves: a program loads those for its GPU
+/// - the relocatable CUDA code in a linked file that has no other bundles
+/// - all device images of a library, all its HCF data, and the code of a SYCLBIN file, because their parts do not record
+///   which of them hold the same kernels
+///
+/// Other code objects without a bundle are not counted, because a single one need not serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     /// The number of libraries with each code.
@@ -337,7 +340,8 @@ impl Coverage {
         directories
     }
 
-    /// Returns all libraries, each with the number of those with the same code. A directory is one.
+    /// Returns all different libraries, each with the number of libraries that have the same code. A directory whose files
+    /// serve GPUs together counts as a library.
     fn all(&self) -> Vec<(Cow<'_, LibraryCode>, usize)> {
         let libraries = self.libraries.iter().map(|(code, count)| (Cow::Borrowed(code), *count));
         let directories = self.directories.values().map(|files| (Cow::Owned(files.library()), 1));

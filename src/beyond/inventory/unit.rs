@@ -7,13 +7,15 @@ use std::sync::Arc;
 use super::groups::Groups;
 use crate::base::id::OffloadKind;
 use crate::beyond::code::check;
-use crate::beyond::container::{ContentKind, Rule, kpack};
+use crate::beyond::container::kpack::{self, Reference};
+use crate::beyond::container::{ContentKind, Rule};
 use crate::beyond::runtime::{
     BundleCodes, Code, CodeUse, Device, FoundCode, GpuVendor, UnfoundCode, directory_of, is_loaded_file,
 };
-use crate::beyond::scan::{Format, FoundBundle, Place, Split};
+use crate::beyond::scan::{Followed, Format, FoundBundle, Place, Split};
 
-/// The position of code in kpack archives, which a search of the library does not number. Nothing reads it.
+/// Stands in for the position of code in kpack archives, which is not used: a search of the library numbers only the
+/// code objects in the library itself.
 const NO_POSITION: usize = 0;
 
 /// What a program needs of a unit.
@@ -21,11 +23,11 @@ const NO_POSITION: usize = 0;
 pub(crate) enum UnitRole {
     /// Code for each GPU, so the unit should serve all GPUs of its vendors.
     Whole,
-    /// Relocatable CUDA code of one object of a linked file. The driver links it with that of the other objects, for
-    /// GPUs that the linked code does not serve.
+    /// Relocatable CUDA code of one object of a linked file. When the program starts, the driver links the relocatable
+    /// code of all objects, for GPUs that the linked code does not serve.
     Relinked,
-    /// A part of the code of a library that counts as one unit together: device images, for example. Which of them have
-    /// the same kernels for other GPUs is not recorded with them.
+    /// All device images of a library, or other code that counts as one unit, because the parts do not record which of
+    /// them hold the same kernels for different GPUs.
     Together,
     /// Code for some GPUs, because other units of the file may serve the rest: code objects without a bundle.
     Some,
@@ -54,7 +56,7 @@ pub(crate) struct CodeSet {
     /// The vendors of the GPUs that there are entries for, or none if they are unknown. The code should serve all their
     /// GPUs.
     pub(crate) vendors: BTreeSet<GpuVendor>,
-    /// The code that a runtime finds and loads, with the index of the first of it in its unit.
+    /// The different code that a runtime finds and loads, each with the index of its first code object in the unit.
     pub(crate) codes: BTreeMap<Code, usize>,
     /// The code that a runtime does not find or load.
     pub(crate) unfound: BTreeSet<UnfoundCode>,
@@ -99,7 +101,7 @@ pub(crate) struct UnitPlace {
     part: UnitPart,
 }
 
-/// What is a unit at its place.
+/// The part of its place that a unit is.
 #[derive(Clone, Copy, Debug)]
 enum UnitPart {
     /// The bundle with this index and offset.
@@ -206,21 +208,7 @@ impl FoundUnit {
     /// kpack archives. Returns no units if the reference of the library was not followed.
     fn of_split(place: &Place, split: &Split<'_>) -> Vec<Self> {
         let Some(archives) = split.archives else { return Vec::new() };
-        let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
-        for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
-            for binary in &archive.binaries {
-                let Some(index) = split.reference.index_of(&binary.key) else { continue };
-                let codes = by_index.entry(index).or_default();
-                for target in binary.entries.iter().map(kpack::target_of) {
-                    // The loader asks an archive only for target IDs in the archive's list.
-                    if archive.claims(target)
-                        && let Some(code) = Code::of_kpack(target)
-                    {
-                        codes.push((NO_POSITION, code));
-                    }
-                }
-            }
-        }
+        let codes_by_index = codes_in_archives(archives, split.reference);
         let place = Arc::new(place.clone());
         let mut units = Vec::new();
         let mut seen = HashSet::new();
@@ -235,7 +223,7 @@ impl FoundUnit {
                     directory: None,
                     source: None,
                     vendors: BTreeSet::from([GpuVendor::Amd]),
-                    codes: by_index.get(index).cloned().unwrap_or_default(),
+                    codes: codes_by_index.get(index).cloned().unwrap_or_default(),
                     unfound: Vec::new(),
                 });
             }
@@ -439,17 +427,11 @@ impl UnitBuilder {
         }
         if found.format.has(Rule::EachNeeded) {
             self.images = Some(Arc::clone(&place));
-            unit.role = UnitRole::Together;
         } else if self.is_in_image(found) {
             self.add_to_archive(unit);
             return Vec::new();
-        } else if found.is_relinked() {
-            unit.role = UnitRole::Relinked;
-        } else if found.format.has(Rule::Archive) {
-            unit.role = UnitRole::SomeOfFiles;
-        } else if found.is_for_some_gpus() {
-            unit.role = role_of_some(found.place, found.is_file());
         }
+        unit.role = role_of(found);
         // An archive may have any number of parts without code, which serve nothing.
         let is_needed = matches!(unit.role, UnitRole::Whole | UnitRole::Relinked);
         if is_needed || !unit.codes.is_empty() || !unit.unfound.is_empty() { vec![unit] } else { Vec::new() }
@@ -587,6 +569,41 @@ fn is_in_same_archive(one: &Place, other: &Place) -> bool {
     match (one.parent(), other.parent()) {
         (Some((one, _)), Some((other, _))) => one == other,
         _ => false,
+    }
+}
+
+/// Returns the code in kpack archives that a library with this reference loads, by the index of its wrapper.
+fn codes_in_archives(archives: &[Followed], reference: &Reference) -> HashMap<u32, Vec<(usize, Code)>> {
+    let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
+    for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
+        for binary in &archive.binaries {
+            let Some(index) = reference.index_of(&binary.key) else { continue };
+            let codes = by_index.entry(index).or_default();
+            for target in binary.entries.iter().map(kpack::target_of) {
+                // The loader asks an archive only for target IDs in the archive's list.
+                if archive.claims(target)
+                    && let Some(code) = Code::of_kpack(target)
+                {
+                    codes.push((NO_POSITION, code));
+                }
+            }
+        }
+    }
+    by_index
+}
+
+/// Returns the role of a unit that is a single bundle, or a code object without a bundle.
+fn role_of(found: &FoundBundle<'_>) -> UnitRole {
+    if found.format.has(Rule::EachNeeded) {
+        UnitRole::Together
+    } else if found.is_relinked() {
+        UnitRole::Relinked
+    } else if found.format.has(Rule::Archive) {
+        UnitRole::SomeOfFiles
+    } else if found.is_for_some_gpus() {
+        role_of_some(found.place, found.is_file())
+    } else {
+        UnitRole::Whole
     }
 }
 

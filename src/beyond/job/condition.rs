@@ -39,41 +39,6 @@ pub enum Judged {
     Unrecorded,
 }
 
-/// The units of sizes. `B` is last, because the other units end with it.
-const UNITS: [(&str, u64); 4] = [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
-
-/// Parses a size with one of the [`UNITS`], or a number of bytes without a unit. Returns `None` if the text is neither.
-pub(super) fn size_in_bytes(text: &str) -> Option<u64> {
-    for (unit, factor) in UNITS {
-        if let Some(number) = text.strip_suffix(unit) {
-            return scaled(number.trim_end(), factor);
-        }
-    }
-    scaled(text, 1)
-}
-
-/// Returns a decimal number times `factor`, or `None` if the text is not a number, has more than three digits after the
-/// point, or the result is not a whole number.
-pub(super) fn scaled(text: &str, factor: u64) -> Option<u64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    if !is_number(whole) || !is_number(part) || part.len() > 3 {
-        return None;
-    }
-    // The digits after the point, filled up to thousandths.
-    let part: u64 = format!("{part:0<3}").parse().ok()?;
-    let thousandths = whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)?;
-    let product = u128::from(thousandths).checked_mul(factor.into())?;
-    if product % 1000 != 0 {
-        return None;
-    }
-    u64::try_from(product / 1000).ok()
-}
-
-/// Returns whether a text has digits, and nothing else.
-fn is_number(digits: &str) -> bool {
-    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
-}
-
 /// Splits a condition after its name, which has letters, dashes and underscores.
 pub(super) fn word_and_rest(text: &str) -> (&str, &str) {
     let is_of_name = |c: char| c.is_ascii_alphabetic() || c == '-' || c == '_';

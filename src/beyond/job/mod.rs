@@ -1,7 +1,7 @@
 //! The jobs of our own subcommands: inspect, extract, list kernels, compare, verify, recompress and replace. Each is a
 //! struct with a `run` method.
 //!
-//! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
+//! A job accesses only the files that it names, prints nothing, and puts its outputs in place once all are complete.
 //! Information beyond the result is passed to the observer as [`Event`]s.
 //!
 //! Jobs map their inputs with [`Input::map`](crate::io::Input::map): do not run a job on a file that another process or
@@ -33,9 +33,8 @@ pub use crate::beyond::inventory::pick::Seen;
 pub use condition::{Failure, Judged};
 pub use diff::{
     CodeObjectDiff, Compared, ComparedFiles, Counts, Diff, DiffChange, DiffCondition, DiffConditions, DiffReport,
-    DiffTotals, EqualCounts, FailOnValue, FileDiff, GpuDiff, GpuTotal, Growth, KernelDiff, KernelRow, KernelRows,
-    LibraryLoss, ListedKernels, LostCoverage, Presence, SpillingKernels, SpillsByGpu, Summary, unversioned,
-    without_hash,
+    DiffTotals, EqualCounts, FileDiff, GpuDiff, GpuTotal, KernelDiff, KernelRow, KernelRows, LibraryLoss,
+    ListedKernels, LostCoverage, Presence, SpillingKernels, SpillsByGpu, Summary, unversioned, without_hash,
 };
 pub use event::{Event, Observer};
 #[cfg(feature = "serde")]

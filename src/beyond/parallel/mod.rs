@@ -75,18 +75,20 @@ pub(crate) fn has_disk_space(sizes: impl Iterator<Item = u64>, files: u64) -> bo
 /// The threads that help the ones that call [`in_order`].
 static HELPERS: Helpers = Helpers::new(None);
 
+/// The places for threads that help. A thread runs only while it has a place.
 struct Helpers {
     /// The most threads at a time, or `None` for one less than the process may use: the caller works too.
     most: Option<usize>,
-    /// The number of threads that run, without callers that wait for them.
+    /// The number of threads that help and run, less the number of callers that wait: another thread may run in the
+    /// place of each. So the number may be negative.
     running: AtomicIsize,
-    /// Held while a thread looks for a place, so that it does not miss that one becomes free.
+    /// Held while a thread looks for a place, so that it is woken when a place becomes free in this moment.
     gate: Mutex<()>,
     /// Notified when there may be a place, and when nobody needs a thread that waits for one.
     changed: Condvar,
 }
 
-/// A thread that is counted as running until this is dropped.
+/// The place of a thread that runs. It is free again when this is dropped.
 struct Running<'h>(&'h Helpers);
 
 impl Drop for Running<'_> {
@@ -96,7 +98,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The time in which a thread waits, so that another one may run in its place.
+/// A caller that waits, so that another thread may run in its place until this is dropped.
 struct Waiting<'h>(&'h Helpers);
 
 impl Drop for Waiting<'_> {
@@ -121,15 +123,15 @@ impl Helpers {
         self.changed.notify_all();
     }
 
-    /// Lets another thread run in place of this one.
+    /// Lets another thread run in the place of the caller, which waits for a result.
     fn wait(&self) -> Waiting<'_> {
         self.running.fetch_sub(1, Ordering::SeqCst);
         self.notify();
         Waiting(self)
     }
 
-    /// Waits for a place for another thread, and until it `may_begin` something. Returns `None` once it `is_needed` no
-    /// longer.
+    /// Waits for a place, and until `may_begin` says that there is an item to work on. Returns `None` once `is_needed`
+    /// is false.
     fn take_when_free(&self, is_needed: impl Fn() -> bool, may_begin: impl Fn() -> bool) -> Option<Running<'_>> {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while is_needed() {
@@ -143,7 +145,7 @@ impl Helpers {
         None
     }
 
-    /// Takes a place for another thread. Returns `None` if none is free.
+    /// Takes one of the places for threads. Returns `None` if none is free.
     fn take(&self) -> Option<Running<'_>> {
         let most = self.most();
         let is_free = |running| usize::try_from(running).unwrap_or_default() < most;
@@ -151,6 +153,7 @@ impl Helpers {
         self.running.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| Running(self))
     }
 
+    /// Processes items as [`in_order_here`] does, on threads that have places here.
     fn in_order<I: Send, T: Send, R>(
         &self,
         items: Vec<I>,
@@ -179,7 +182,7 @@ impl Helpers {
     }
 }
 
-/// The threads that work on the items of a call, with what they share.
+/// The state that the threads of one call of [`in_order`] share.
 struct Crew<'h, I, T, W, G> {
     helpers: &'h Helpers,
     state: Mutex<State<I, T>>,
@@ -193,6 +196,7 @@ struct Crew<'h, I, T, W, G> {
     weight: G,
 }
 
+/// The items and results of one call, behind a lock.
 struct State<I, T> {
     items: vec::IntoIter<I>,
     /// The number of items that are complete or in progress.

@@ -181,8 +181,8 @@ impl CodeObject {
             return Sizes::default();
         }
         let Sizes { code_objects, size, stored } = self.own_sizes();
-        // `shared` counts inflated bytes in a compressed bundle, and stored bytes elsewhere. Both sizes shrink by the
-        // same proportion.
+        // `shared` counts inflated bytes in a compressed bundle, and stored bytes elsewhere. Both sizes become smaller
+        // by the fraction of bytes that are shared.
         let whole = if self.bundle.compressed.is_some() { size } else { stored };
         let unshared = whole.saturating_sub(self.shared);
         Sizes {

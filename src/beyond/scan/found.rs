@@ -135,11 +135,11 @@ pub(crate) struct EntryFacts {
     /// Whether the bundle is at the start of a file, or of a member of a package.
     pub(super) begins_file: bool,
     pub(super) linking: Linking,
-    /// The targets of ELF files that are read as a whole to find them, by the ranges of the files. Many entries may
-    /// have the same range, which is then read once.
+    /// The targets of ELF files, by the ranges of the files. To find a target, the whole file may have to be read. Many
+    /// entries may have the same range, which is then read once.
     pub(super) targets: Mutex<HashMap<Range<u64>, Option<String>>>,
-    /// The headers of code objects that are compressed on their own, by the indices of the entries: of those whose
-    /// content was inflated for another reason, or whose beginning was inflated for the header.
+    /// The headers of code objects that are compressed on their own, by the indices of the entries. A header is known
+    /// if the content was inflated for another reason, or its beginning for the header.
     pub(super) headers: Mutex<HashMap<usize, Option<GpuHeader>>>,
     /// The symbols that code objects need and do not define, by the indices of the entries. Only a job that reads all
     /// content knows them.

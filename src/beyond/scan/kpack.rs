@@ -22,6 +22,7 @@ use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::sys::{self, Stat};
 use crate::beyond::base::sys::{PATH_SEPARATOR, join, names_in};
+use crate::beyond::container::SearchEntry;
 use crate::beyond::container::host::wrapper;
 use crate::beyond::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR_V, WrappedBinary, target_of};
 
@@ -269,6 +270,19 @@ struct WantedCode<'r> {
 }
 
 impl WantedCode<'_> {
+    /// Returns the code objects with one binary key in an archive that the library loads from this archive.
+    fn take_entries(&mut self, archive: &KpackArchive, binary: &WrappedBinary) -> Vec<SearchEntry> {
+        let mut entries = Vec::new();
+        for entry in &binary.entries {
+            let target = target_of(entry);
+            // The loader asks an archive only for target IDs in the archive's list.
+            if archive.claims(target) && self.note_if_wanted(&binary.key, target) {
+                entries.push(entry.clone());
+            }
+        }
+        entries
+    }
+
     /// Notes a code object with this binary key and target ID. Returns whether the library loads it: the key has an
     /// index that the library uses, and no earlier archive has such code.
     fn note_if_wanted(&mut self, key: &[u8], target: &[u8]) -> bool {
@@ -294,9 +308,9 @@ impl Walk<'_, '_, '_> {
         self.report_finding(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
-    /// Reports a library whose device code is in kpack archives and, if the settings ask for it, the code in the
-    /// archives that exist. `at` is the section with the reference, and `wrappers` the content of the section with the
-    /// wrappers. If the reference cannot be read, or another one was followed before, only that is reported.
+    /// Reports a library whose device code is in kpack archives, and the code in these archives if the settings ask to
+    /// follow references to archives. `at` is the section with the reference, and `wrappers` the content of the section
+    /// with the wrappers. If the reference cannot be read, or another one was followed before, only that is reported.
     pub(super) fn report_split_library(
         &mut self,
         library: &Place,
@@ -383,14 +397,7 @@ impl Walk<'_, '_, '_> {
         }
         let mut code_objects = 0_usize;
         for binary in &archive.binaries {
-            let mut entries = Vec::new();
-            for entry in &binary.entries {
-                let target = target_of(entry);
-                // The loader asks an archive only for target IDs in the archive's list.
-                if archive.claims(target) && wanted.note_if_wanted(&binary.key, target) {
-                    entries.push(entry.clone());
-                }
-            }
+            let entries = wanted.take_entries(&archive, binary);
             code_objects = code_objects.saturating_add(entries.len());
             if is_reported && !entries.is_empty() && !self.budget.is_over {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };

@@ -301,7 +301,7 @@ mod tests {
             let with = |rest: &[u8]| [&file, rest].concat();
             let text = with(b" is the magic of a format.\n");
             let expected = |of_others: &'static [&'static str]| match kind {
-                Magic::Script | Magic::Sqlite => &[][..],
+                Magic::Script => &[][..],
                 Magic::Unread(_) | Magic::Wasm | Magic::Code(CodeMagic::SpirV) => &["unread"],
                 _ => of_others,
             };

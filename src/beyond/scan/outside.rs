@@ -26,7 +26,6 @@ use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::{self, CodeMagic, ptx, spirv, target};
 use crate::beyond::container::bundle_reader::OffloadingSection;
-use crate::beyond::container::dxbc;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
 use crate::beyond::container::{FORMATS, Magic, SearchBundles, SearchContainer};
 use crate::llvm::container::host::ChosenSection;
@@ -36,8 +35,7 @@ use crate::llvm::container::stream::HashCheck;
 use crate::llvm::container::{Limits, bitcode, compressed};
 
 /// The magics that a search by content looks for, besides those of containers.
-const MAGICS: [&[u8]; 6] =
-    [compressed::MAGIC, b"\x7fELF", &spirv::MAGIC.to_le_bytes(), &bitcode::MAGIC, ptx::VERSION, &dxbc::MAGIC];
+const MAGICS: [&[u8]; 5] = [compressed::MAGIC, b"\x7fELF", &spirv::MAGIC.to_le_bytes(), &bitcode::MAGIC, ptx::VERSION];
 
 /// The searchers for magics, made once, because making them takes longer than searching a small section.
 static FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
@@ -125,14 +123,8 @@ impl Walk<'_, '_, '_> {
             if !has_target && *holds != SectionContent::Data {
                 continue;
             }
-            let Some(content) = data.range(&range) else { continue };
-            if content.is_empty() {
-                continue;
-            }
-            // Objects have thousands of small sections, and making a place for each takes longer than the search. So a
-            // small section without any magic gets no place. In a walk to a goal, `step_to` decides instead.
-            let may_pass_over = !has_target && content.len() <= BLOCK && !self.has_goal();
-            if may_pass_over && find_magics(content.bytes()).is_empty() {
+            let Some(content) = data.range(&range).filter(|content| !content.is_empty()) else { continue };
+            if !has_target && self.may_pass_over(content) {
                 if !self.spend(object.with_bytes(content), content.len())? {
                     return Ok(());
                 }
@@ -147,6 +139,13 @@ impl Walk<'_, '_, '_> {
         // Only the number of bytes matters, so any range of that length does.
         data.slice(0, passed_bytes).inspect(Slice::note_all_read);
         Ok(())
+    }
+
+    /// Returns whether a section needs no search: it is small and holds no magic. Objects have thousands of small
+    /// sections, and making a place for each takes longer than looking for magics.
+    fn may_pass_over(&self, content: Slice<'_>) -> bool {
+        // In a walk to a goal, the step to the section decides whether it is searched.
+        content.len() <= BLOCK && !self.has_goal() && find_magics(content.bytes()).is_empty()
     }
 
     /// Searches a range of some data by content, except for the device images in it, which were found by their tables.
@@ -273,18 +272,14 @@ impl Walk<'_, '_, '_> {
             let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(MAGIC_MAX))).unwrap_or(rest);
             // The end of the previous finding, or the start of the block.
             let mut previous_end = position;
-            for offset_in_block in find_magics(block.bytes()) {
-                if offset_in_block >= BLOCK {
-                    // The next block begins with this magic.
-                    break;
-                }
+            // The next block begins with a magic at `BLOCK` or after it.
+            for offset_in_block in find_magics(block.bytes()).into_iter().take_while(|&offset| offset < BLOCK) {
                 let hit = position.saturating_add(offset_in_block);
                 let is_in_previous = hit < previous_end;
                 if is_in_previous {
                     continue;
                 }
-                let offset_in_data = range.start.saturating_add(hit);
-                let is_target = targets.binary_search(&offset_in_data).is_ok();
+                let is_target = targets.binary_search(&range.start.saturating_add(hit)).is_ok();
                 let reason = if is_target { ReasonToRead::Wrapper } else { ReasonToRead::Magic };
                 // PTX may start before its magic, with comments.
                 let Some(start) = start_of(region.bytes(), previous_end, hit) else { continue };
@@ -324,8 +319,6 @@ impl Walk<'_, '_, '_> {
             }
             Magic::Code(code @ (CodeMagic::SpirV | CodeMagic::Bitcode)) => code::len(code, rest.bytes()),
             Magic::Code(code) if code.is_gpu_elf() => code::len(code, rest.bytes()),
-            // DXBC, shaders of Direct3D, is the only unread format that a search by content looks for.
-            Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
             _ => return self.report_container_at(at, magic, index, reason),
         };
         let code = match len.map(|len| rest.slice(0, len)) {
@@ -341,7 +334,6 @@ impl Walk<'_, '_, '_> {
             Magic::Code(CodeMagic::SpirV) if !spirv::has_kernels(code.bytes()) => {
                 self.report_unread(at.with_bytes(code), SHADER)?
             }
-            Magic::Unread(format) => self.report_unread(at.with_bytes(code), format)?,
             // Compilers keep the bitcode of a host beside its code, and it may embed code for devices.
             Magic::Code(CodeMagic::Bitcode) if !target::is_bitcode_for_device(code.bytes()) => {
                 self.spend(at, code.len())?;
@@ -506,8 +498,6 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
         Magic::Code(CodeMagic::SpirV) => spirv::is_plausible(data),
         Magic::Code(CodeMagic::Bitcode) => code::bitcode::is_plausible(data),
         Magic::Code(CodeMagic::Ptx) => true,
-        // DXBC, shaders of Direct3D, is the only unread format among `MAGICS`.
-        Magic::Unread(_) => dxbc::len(data).is_some(),
         magic if magic.is_gpu_elf() => true,
         _ => false,
     }

@@ -69,21 +69,21 @@ pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     sections_with(data, MOVABLE)
 }
 
-/// Returns the sections of an object that begin with one of the magics, as [`bundle_sections`] does.
+/// Returns the contents of the sections for device code that begin with one of the magics, in the order of the file.
+///
+/// # Errors
+/// The sections cannot be read, or one of these shares bytes with other data, so that neither can be rewritten without
+/// the other.
 fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>> {
     // This call comes first, because it limits the total length of the names, which `occupied_ranges` reads again.
     let sections = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?;
     let device = sections.for_device;
     // The section table may be in any order.
     let mut bundles = BTreeMap::new();
-    for section in &device {
-        if !section.holds.is_always_containers() {
-            continue;
-        }
-        let range = &section.range;
-        let content = data.claimed(range)?;
+    for section in device.iter().filter(|section| section.holds.is_always_containers()) {
+        let content = data.claimed(&section.range)?;
         if magics.contains(&Magic::identify(content.bytes())) {
-            bundles.insert((range.start, range.end), content);
+            bundles.insert((section.range.start, section.range.end), content);
         }
     }
     let device_sections: HashSet<_> = device.iter().map(|section| (&section.range, section.name.as_slice())).collect();

@@ -249,29 +249,9 @@ impl Walk<'_, '_, '_> {
         let limit = ReadLimit::nothing_yet();
         let explained = ExplainingReader { reader: decoder, explain: |error| error_in(source, AKS2, error) };
         let mut reader = BoundedReader { reader: explained, limit: &limit };
-        if !self.spend(at, header.directory)? {
+        if !self.search_aks2_content(at, &header, &mut reader)? {
             return Ok(());
         }
-        limit.allow_exactly(header.directory);
-        let Some(directory) = self.read_or_report(at, AKS2, head(&mut reader, header.directory))? else {
-            return Ok(());
-        };
-        let Some((kernels, faults)) =
-            self.ok_or_report(at, header.kernels(&directory).map_err(|fault| at.error(fault)))?
-        else {
-            return Ok(());
-        };
-        self.report_faults(at, faults)?;
-        let Some(images_end) = self.search_aks2_kernels(at, kernels, &mut reader)? else { return Ok(()) };
-        let rest = header.inflated.saturating_sub(header.directory).saturating_sub(images_end);
-        if !self.skip_gap(at, rest, &mut reader)? {
-            return Ok(());
-        }
-        // The stream should end here. Reading on shows that, and lets the decoder compare the checksum.
-        limit.allow_up_to(0, LONG_STREAM);
-        let Some(_) = self.read_or_report(at, AKS2, io::copy(&mut reader, &mut io::sink()))? else {
-            return Ok(());
-        };
         let decoder = &reader.reader.reader;
         if let Some(offset) = decoder.trailing() {
             // The decoder counts from the end of the header, where the compressed stream begins.
@@ -281,6 +261,33 @@ impl Walk<'_, '_, '_> {
         // The compressed bytes are charged too: they may be a stream that was itself inflated, and was not charged.
         self.spend(at, packed_limit.bytes_read.get())?;
         Ok(())
+    }
+
+    /// Searches the inflated stream of an AKS2 file up to its end: a directory, and the images of kernels. Returns false
+    /// if it cannot be read up to there, after that is reported.
+    fn search_aks2_content(
+        &mut self,
+        at: FilePart<'_>,
+        header: &aks2::Header,
+        reader: &mut BoundedReader<'_, impl Read>,
+    ) -> Result<bool> {
+        if !self.spend(at, header.directory)? {
+            return Ok(false);
+        }
+        reader.limit.allow_exactly(header.directory);
+        let directory = head(reader, header.directory);
+        let Some(directory) = self.read_or_report(at, AKS2, directory)? else { return Ok(false) };
+        let kernels = header.kernels(&directory).map_err(|fault| at.error(fault));
+        let Some((kernels, faults)) = self.ok_or_report(at, kernels)? else { return Ok(false) };
+        self.report_faults(at, faults)?;
+        let Some(images_end) = self.search_aks2_kernels(at, kernels, reader)? else { return Ok(false) };
+        let rest = header.inflated.saturating_sub(header.directory).saturating_sub(images_end);
+        if !self.skip_gap(at, rest, reader)? {
+            return Ok(false);
+        }
+        // The stream should end here. Reading on shows that, and lets the decoder compare the checksum.
+        reader.limit.allow_up_to(0, LONG_STREAM);
+        Ok(self.read_or_report(at, AKS2, io::copy(reader, &mut io::sink()))?.is_some())
     }
 
     /// Searches the kernels of an AKS2 file, in the order of their images. The reader is at the start of the images.
@@ -489,22 +496,19 @@ impl Walk<'_, '_, '_> {
             if !self.spend(at, start.saturating_sub(header_start))? {
                 return Ok(());
             }
-            match (&header.kind, data.slice(start, header.stored)) {
+            if on_way.is_none() {
                 // The goal of the walk is not in this member.
-                _ if on_way.is_none() => {}
-                (tar::MemberKind::File, Some(content)) => self.search_part(at.with_bytes(content).as_file())?,
-                // The archive ends in the content, which is reported below.
-                (tar::MemberKind::File, None) => {}
+            } else if matches!(header.kind, tar::MemberKind::File) {
+                // If the archive ends in the content, that is reported below.
+                if let Some(content) = data.slice(start, header.stored) {
+                    self.search_part(at.with_bytes(content).as_file())?;
+                }
+            } else {
                 // A sparse file has to be restored, as in a stream. Members that are not files are skipped or reported
                 // there.
-                _ => {
-                    limit.allow_exactly(padded);
-                    self.search_tar_member(
-                        at.at_place(&at.place.clone().inflated(), data).as_file(),
-                        header,
-                        &mut reader,
-                    )?;
-                }
+                limit.allow_exactly(padded);
+                let inside = at.place.clone().inflated();
+                self.search_tar_member(at.at_place(&inside, data).as_file(), header, &mut reader)?;
             }
             // If a read has failed, the search of the member has reported that already.
             let is_cut = data.slice(start, padded).is_none();

@@ -95,8 +95,9 @@ impl CodeObject {
         match (self.bundle.compressed, &self.packed, &self.range) {
             (None, Some(packed), _) => Some(Stored::Packed((**packed).clone())),
             (None, None, Some(range)) => {
-                let [start, end] = [range.start, range.end].map(|at| at.checked_sub(self.bundle.range.start));
-                Some(Stored::Range(start?..end?))
+                // The range counts from the start of the file, and the location from the start of the bundle.
+                let base = self.bundle.range.start;
+                Some(Stored::Range(range.start.checked_sub(base)?..range.end.checked_sub(base)?))
             }
             _ => None,
         }
@@ -116,20 +117,23 @@ impl BundleInfo {
     }
 }
 
-/// Code objects that a search has to read, each with a key of the caller, which comes back with the result. They are
-/// read while their bytes are there: members and bundles are inflated only for a part of the search.
-pub(crate) struct ReadList<K, C> {
+/// Code objects that a search has to read. They are read while their bytes are there: members and bundles are inflated
+/// only for a part of the search.
+///
+/// `Key` is what the caller wants to have beside the result, such as the position of the code object. `Code` is an
+/// owned or shared [`CodeObject`].
+pub(crate) struct ReadList<Key, Code> {
     /// Code objects that can be read only during the visit of their bundle, because it was inflated, with their indices
     /// in the bundle.
-    during_visit: Vec<(usize, (K, C))>,
+    during_visit: Vec<(usize, (Key, Code))>,
     /// Code objects that are read at the end of the data that has them, by the place of that data.
-    at_data_end: HashMap<Place, Vec<(K, C)>>,
+    at_data_end: HashMap<Place, Vec<(Key, Code)>>,
 }
 
-impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
+impl<Key, Code: Borrow<CodeObject>> ReadList<Key, Code> {
     /// Adds a code object of the bundle that is being visited, or of a bundle that was visited before in the same data.
     /// It is read at once if that needs the visited bundle, otherwise at the end of the data.
-    pub(crate) fn add(&mut self, visited: Option<&FoundBundle<'_>>, wanted: (K, C)) {
+    pub(crate) fn add(&mut self, visited: Option<&FoundBundle<'_>>, wanted: (Key, Code)) {
         let code_object = code_object_of(&wanted);
         let index = code_object.entry;
         if let Some(found) = visited
@@ -143,56 +147,56 @@ impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
     }
 }
 
-/// An event in a search that also reads code objects.
-pub(crate) enum ReadEvent<'f, K, C, R> {
+/// An event in a search that also reads code objects. `Made` is what the caller makes of the contents of code objects
+/// that are read together.
+pub(crate) enum ReadEvent<'f, Key, Code, Made> {
     /// A finding. The receiver adds the code objects of the finding that it wants to the list.
-    Found(Finding<'f>, &'f mut ReadList<K, C>),
+    Found(Finding<'f>, &'f mut ReadList<Key, Code>),
     /// The end of the data at a place: the last chance to add code objects of that data to the list.
-    End(&'f Place, &'f mut ReadList<K, C>),
+    End(&'f Place, &'f mut ReadList<Key, Code>),
     /// The result for wanted code objects that were read together.
-    Read(R),
+    Read(Made),
 }
 
 /// The receiver of events. If it breaks off, the search ends without an error.
-pub(crate) type ReadVisitor<'e, K, C, R> = dyn FnMut(ReadEvent<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
+pub(crate) type ReadVisitor<'e, Key, Code, Made> =
+    dyn FnMut(ReadEvent<'_, Key, Code, Made>) -> Result<ControlFlow<()>> + 'e;
 
 /// Wanted code objects to be read together: their bundle, or the error of reading it, and the code objects with their
 /// indices in the bundle.
-pub(crate) type CodeObjectsOfBundle<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(usize, (K, C))>);
+pub(crate) type CodeObjectsOfBundle<'b, Key, Code> = (Result<&'b Bundle<'b>>, Vec<(usize, (Key, Code))>);
 
 impl Scan {
-    /// Searches a file, and reads the code objects that `each` adds to the list, all with `read`. Code objects of
-    /// inflated bundles are read when `each` returns from their visit, all others at the end of the data that has them,
-    /// on all processors. `weight` estimates the memory that a result of `read` takes: see [`parallel::in_order`].
-    /// `each` receives the findings, the ends of data, and the results of `read`. In a zip file, `members`
-    /// accepts the names of the members that are searched; all are if it is `None`.
+    /// Searches a file, and reads the code objects that `each` adds to the list.
+    ///
+    /// - `members` accepts the names of the members of a zip file that are searched; all are if it is `None`.
+    /// - `each` receives the findings, the ends of data, and the results of `read`.
+    /// - `read` makes a result of code objects that are read together. Those of an inflated bundle are read when `each`
+    ///   returns from the visit of it, all others at the end of the data that has them, on all processors.
+    /// - `weight` estimates the memory that a result takes: see [`parallel::in_order`].
     ///
     /// # Errors
     /// The errors of the search, and of `each`.
-    pub(crate) fn run_in_members_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
+    pub(crate) fn run_in_members_and_read<Key: Send, Code: Borrow<CodeObject> + Send, Made: Send>(
         &self,
         input: &Input,
         members: Option<&mut MemberFilter<'_>>,
-        read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
-        weight: &(impl Fn(&R) -> usize + Sync),
-        each: &mut ReadVisitor<'_, K, C, R>,
+        read: &(impl Fn(CodeObjectsOfBundle<'_, Key, Code>) -> Made + Sync),
+        weight: &(impl Fn(&Made) -> usize + Sync),
+        each: &mut ReadVisitor<'_, Key, Code, Made>,
     ) -> Result<()> {
         let mut wanted = ReadList { during_visit: Vec::new(), at_data_end: HashMap::new() };
         let mut budget = ReadBudget::new(input, self.limits);
-        self.walk(input.as_slice(), members, &mut |visit| match visit {
-            WalkEvent::Found(finding) => {
-                // `each` takes the finding, but the bundle may be read after that.
-                let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
-                let flow = each(ReadEvent::Found(finding, &mut wanted))?;
-                // `each` has added to the list. Code objects in `during_visit` are read now, because the bundle stays
-                // inflated only during its visit.
-                if let Some(bundle) = visited
-                    && !wanted.during_visit.is_empty()
-                {
-                    return each(ReadEvent::Read(read((Ok(bundle), mem::take(&mut wanted.during_visit)))));
-                }
-                Ok(flow)
+        self.walk(input.as_slice(), members, &mut |event| match event {
+            WalkEvent::Found(Finding::Bundle(found)) => {
+                let bundle = found.bundle;
+                let flow = each(ReadEvent::Found(Finding::Bundle(found), &mut wanted))?;
+                // `each` has added code objects to the list. Those in `during_visit` are read now, because the bundle
+                // stays inflated only during its visit.
+                let during_visit = mem::take(&mut wanted.during_visit);
+                if during_visit.is_empty() { Ok(flow) } else { each(ReadEvent::Read(read((Ok(bundle), during_visit)))) }
             }
+            WalkEvent::Found(finding) => each(ReadEvent::Found(finding, &mut wanted)),
             WalkEvent::End(place, data) => {
                 let flow = each(ReadEvent::End(place, &mut wanted))?;
                 let Some(wanted) = wanted.at_data_end.remove(place) else { return Ok(flow) };
@@ -209,15 +213,17 @@ impl Scan {
     }
 
     /// Reads code objects that are in some data, and passes the results to `take`, in order. The errors of code objects
-    /// that exceed the budget follow. Returns whether `take` wants more. `read` makes a result of the code objects of a
-    /// bundle that are read together, or of the error of that bundle. `weight` estimates the memory of a result.
-    fn read_in<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
+    /// that exceed the budget follow. Returns whether `take` wants more.
+    ///
+    /// `read` makes a result of the code objects of a bundle that are read together, or of the error of that bundle.
+    /// `weight` estimates the memory of a result.
+    fn read_in<Key: Send, Code: Borrow<CodeObject> + Send, Made: Send>(
         &self,
         data: Slice<'_>,
-        wanted: ChargedCode<K, C>,
-        read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
-        weight: &(impl Fn(&R) -> usize + Sync),
-        take: &mut dyn FnMut(R) -> Result<ControlFlow<()>>,
+        wanted: ChargedCode<Key, Code>,
+        read: &(impl Fn(CodeObjectsOfBundle<'_, Key, Code>) -> Made + Sync),
+        weight: &(impl Fn(&Made) -> usize + Sync),
+        take: &mut dyn FnMut(Made) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         let mut flow = parallel::in_order(
             group_by_bytes(wanted.affordable),
@@ -241,38 +247,37 @@ impl Scan {
         Ok(flow)
     }
 
-    /// Reads code objects of one bundle. If each of them is stored on its own, their kept locations are enough.
-    /// Otherwise the bundle is opened again.
-    fn read_together<K, C: Borrow<CodeObject>, R>(
+    /// Makes the result for some code objects of one bundle. If each of them is stored on its own, their kept locations
+    /// are enough. Otherwise the bundle is opened again.
+    fn read_together<Key, Code: Borrow<CodeObject>, Made>(
         &self,
         data: Slice<'_>,
-        wanted: Vec<(K, C)>,
-        read: impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R,
-    ) -> R {
-        let bundle = wanted.first().map(|first| Arc::clone(&code_object_of(first).bundle));
+        wanted: Vec<(Key, Code)>,
+        read: impl Fn(CodeObjectsOfBundle<'_, Key, Code>) -> Made,
+    ) -> Made {
+        let info = wanted.first().map(|first| Arc::clone(&code_object_of(first).bundle));
         // If the file became shorter and ends before the bundle, reading from an empty slice gives the error.
-        let rest = bundle.as_ref().and_then(|bundle| bundle.rest_of(data)).unwrap_or(Slice::from(&[][..]));
-        let result = match stored_entries(&wanted) {
-            Some(entries) => {
-                // This stand-in for the bundle has the wanted entries alone, so their indices count from 0.
-                let bundle = Bundle::plain_within(rest, Contents::new(entries, rest.len()), self.limits);
-                read((Ok(&bundle), wanted.into_iter().enumerate().collect()))
-            }
-            None => match self.reopen(rest, bundle.as_deref()) {
+        let rest = info.as_ref().and_then(|info| info.rest_of(data)).unwrap_or(Slice::from(&[][..]));
+        let result = if let Some(entries) = stored_entries(&wanted) {
+            // This stand-in for the bundle has the wanted entries alone, so their indices count from 0.
+            let bundle = Bundle::plain_within(rest, Contents::new(entries, rest.len()), self.limits);
+            read((Ok(&bundle), wanted.into_iter().enumerate().collect()))
+        } else {
+            match self.reopen(rest, info.as_deref()) {
                 Ok(bundle) => read((Ok(&bundle), indexed(wanted))),
                 Err(error) => read((Err(error), indexed(wanted))),
-            },
+            }
         };
         // Headers of many bundles may be read from gigabytes of data. Noting them releases their memory in time.
         rest.note_header_read();
         result
     }
 
-    /// Reads a bundle at the start of `rest` again. `bundle` is what the search kept of it: `None` if no code object is
-    /// wanted, and then the length is not limited.
-    fn reopen<'d>(&self, rest: Slice<'d>, bundle: Option<&BundleInfo>) -> Result<Bundle<'d>> {
+    /// Reads the headers of the bundle at the start of `rest` again. `info` is what the search kept of it. Without that,
+    /// the length of the bundle is not limited.
+    fn reopen<'d>(&self, rest: Slice<'d>, info: Option<&BundleInfo>) -> Result<Bundle<'d>> {
         let container = BundleReader::for_magic(Magic::identify(rest.bytes())).container;
-        let data = bundle.and_then(|bundle| rest.slice(0, bundle.stored())).unwrap_or(rest);
+        let data = info.and_then(|info| rest.slice(0, info.stored())).unwrap_or(rest);
         match SearchBundles::new(data, container, Inflate::Headers).with_limits(self.limits).next() {
             Some(bundle) => bundle,
             None => {
@@ -282,10 +287,10 @@ impl Scan {
         }
     }
 
-    /// Reads code objects that a search of `input` with the same settings has found, on all processors, and passes
-    /// each to `take` with its index in `wanted`: first the ones in the file itself, in order. If `take` breaks off,
-    /// nothing more is read. If a bundle cannot be inflated, the first of its code objects has the error, and the
-    /// others are not passed on.
+    /// Reads code objects that a search of `input` with the same settings has found, on all processors. Passes the bytes
+    /// of each to `take`, with its index in `wanted`, until `take` breaks off. The code objects in the file itself come
+    /// first, in order. If a bundle cannot be inflated, the first of its code objects has the error, and the others are
+    /// not passed on.
     ///
     /// # Errors
     /// The errors of another search, which finds code objects in members of zip files and packages.
@@ -330,9 +335,8 @@ impl Scan {
         };
         let weigh = |read: &ReadResults<T>| weight_of(read, &weight);
         let take = &mut |read| Ok(take(read));
-        if self.read_in(input.as_slice(), ChargedCode::all_affordable(here), &read, &weigh, take)?.is_break()
-            || elsewhere.is_empty()
-        {
+        let flow = self.read_in(input.as_slice(), ChargedCode::all_affordable(here), &read, &weigh, take)?;
+        if flow.is_break() || elsewhere.is_empty() {
             return Ok(());
         }
         self.read_elsewhere(input, elsewhere, &read, &weigh, take)
@@ -353,8 +357,8 @@ impl Scan {
         let mut budget = ReadBudget::new(input, self.limits);
         let mut by_data: HashMap<Place, Vec<(usize, &CodeObject)>> = HashMap::new();
         let members: HashSet<_> = wanted.iter().map(|(_, code_object)| top_member(&code_object.bundle.place)).collect();
-        for wanted in wanted {
-            by_data.entry(wanted.1.bundle.place.data()).or_default().push(wanted);
+        for (index, code_object) in wanted {
+            by_data.entry(code_object.bundle.place.data()).or_default().push((index, code_object));
         }
         // The search that found the code objects has compared the checksums already, if it had to.
         let scan = Self { checksums: Checksums::None, ..self.clone() };
@@ -373,14 +377,17 @@ impl Scan {
             Ok(if by_data.is_empty() { ControlFlow::Break(()) } else { flow })
         })?;
         // If `take` broke off, the rest is not missing: nobody wants it.
-        let mut missing: Vec<_> = by_data.into_values().flatten().filter(|_| flow.is_continue()).collect();
+        if flow.is_break() {
+            return Ok(());
+        }
+        let mut missing: Vec<_> = by_data.into_values().flatten().collect();
         missing.sort_unstable_by_key(|(index, _)| *index);
-        for wanted in missing {
-            let text = format!("the code object '{}' is not found again", wanted.1.shown_id());
+        for (index, code_object) in missing {
+            let text = format!("the code object '{}' is not found again", code_object.shown_id());
             let error = Error::malformed(input.path(), Malformed::other(ErrorKind::NotFound, None, text));
             // Without a bundle, nothing uses the index in it.
             let unused_index = 0;
-            if take(read((Err(error), vec![(unused_index, wanted)])))?.is_break() {
+            if take(read((Err(error), vec![(unused_index, (index, code_object))])))?.is_break() {
                 break;
             }
         }
@@ -389,20 +396,20 @@ impl Scan {
 }
 
 /// Returns the code object of a pair of key and code object.
-fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeObject {
+fn code_object_of<Key, Code: Borrow<CodeObject>>((_, code_object): &(Key, Code)) -> &CodeObject {
     code_object.borrow()
 }
 
 /// Wanted code objects, sorted by whether the budget allows reading their bundles.
-struct ChargedCode<K, C> {
-    affordable: Vec<(K, C)>,
+struct ChargedCode<Key, Code> {
+    affordable: Vec<(Key, Code)>,
     /// For each bundle that exceeds the budget, the error and the code objects.
-    refused: Vec<(Error, Vec<(K, C)>)>,
+    refused: Vec<(Error, Vec<(Key, Code)>)>,
 }
 
-impl<K, C> ChargedCode<K, C> {
+impl<Key, Code> ChargedCode<Key, Code> {
     /// Lets all code objects be read without a charge: the bundles of a file itself are not limited together.
-    fn all_affordable(wanted: Vec<(K, C)>) -> Self {
+    fn all_affordable(wanted: Vec<(Key, Code)>) -> Self {
         Self { affordable: wanted, refused: Vec::new() }
     }
 }
@@ -432,7 +439,7 @@ impl<'i> ReadBudget<'i> {
 
     /// Charges the bundles of some code objects, each once, and sorts the code objects by whether their bundle is
     /// affordable. The code objects of a bundle follow one another.
-    fn sort_affordable<K, C: Borrow<CodeObject>>(&mut self, wanted: Vec<(K, C)>) -> ChargedCode<K, C> {
+    fn sort_affordable<Key, Code: Borrow<CodeObject>>(&mut self, wanted: Vec<(Key, Code)>) -> ChargedCode<Key, Code> {
         let mut charged = ChargedCode { affordable: Vec::with_capacity(wanted.len()), refused: Vec::new() };
         // The bundle of the previous code object, and whether the bundle is affordable.
         let (mut previous, mut is_affordable) = (None::<Arc<BundleInfo>>, true);
@@ -473,7 +480,7 @@ impl<'i> ReadBudget<'i> {
 
 /// Returns entries with the kept locations of code objects, without IDs. Returns `None` if a code object is not stored
 /// on its own, so that the bundle has to be read again.
-fn stored_entries<K, C: Borrow<CodeObject>>(wanted: &[(K, C)]) -> Option<Vec<SearchEntry>> {
+fn stored_entries<Key, Code: Borrow<CodeObject>>(wanted: &[(Key, Code)]) -> Option<Vec<SearchEntry>> {
     let mut entries = Vec::with_capacity(wanted.len());
     for wanted in wanted {
         entries.push(SearchEntry::new(Vec::new(), code_object_of(wanted).stored_part()?));
@@ -482,14 +489,14 @@ fn stored_entries<K, C: Borrow<CodeObject>>(wanted: &[(K, C)]) -> Option<Vec<Sea
 }
 
 /// Adds to each code object its index in the bundle.
-fn indexed<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<(usize, (K, C))> {
+fn indexed<Key, Code: Borrow<CodeObject>>(wanted: Vec<(Key, Code)>) -> Vec<(usize, (Key, Code))> {
     wanted.into_iter().map(|wanted| (code_object_of(&wanted).entry, wanted)).collect()
 }
 
 /// Groups code objects into tasks, so that each byte is inflated once. A task has the code objects of a bundle that are
 /// compressed together, all code objects of a bundle that has to be inflated or restored, or a single code object.
-fn group_by_bytes<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, C)>> {
-    let (mut tasks, mut together) = (Vec::<Vec<(K, C)>>::new(), HashMap::new());
+fn group_by_bytes<Key, Code: Borrow<CodeObject>>(wanted: Vec<(Key, Code)>) -> Vec<Vec<(Key, Code)>> {
+    let (mut tasks, mut together) = (Vec::<Vec<(Key, Code)>>::new(), HashMap::new());
     for wanted in wanted {
         let code_object = code_object_of(&wanted);
         let bundle = Arc::as_ptr(&code_object.bundle);
@@ -510,10 +517,10 @@ fn group_by_bytes<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, 
 
 /// Reads code objects of a bundle one after another with `read`, and returns each with its result. If the bundle cannot
 /// be inflated, returns only the first code object, with the error, so that the error is reported once.
-pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
-    (bundle, wanted): CodeObjectsOfBundle<'_, K, C>,
+pub(crate) fn contents<Key, Code: Borrow<CodeObject>, T>(
+    (bundle, wanted): CodeObjectsOfBundle<'_, Key, Code>,
     read: impl Fn(&CodeObject, Slice<'_>) -> Result<T>,
-) -> Vec<((K, C), Result<T>)> {
+) -> Vec<((Key, Code), Result<T>)> {
     // A bundle that is compressed as a whole is inflated once for all of its code objects.
     let inflated = bundle.and_then(|bundle| Ok((bundle, bundle.inflate_whole()?)));
     let (bundle, whole) = match inflated {
@@ -555,7 +562,7 @@ fn read_range<T>(
 }
 
 /// Returns the weight of results that were read together. `weight` returns the weight of a single content.
-pub(crate) fn weight_of<K, T>(read: &[(K, Result<T>)], weight: impl Fn(&T) -> usize) -> usize {
+pub(crate) fn weight_of<Key, T>(read: &[(Key, Result<T>)], weight: impl Fn(&T) -> usize) -> usize {
     // The list of results takes memory too: one unit is enough. The same holds for an error.
     let mut sum = 1_usize;
     for (_, result) in read {

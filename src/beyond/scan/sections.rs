@@ -62,38 +62,11 @@ pub(crate) fn device_contents(data: &[u8]) -> Result<Vec<SectionContent>, Malfor
 
 /// Reads the section table of an object, and sorts the sections by content. Offsets in errors count from `base`.
 pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
-    let (mut count, mut nameless, mut empty, mut is_linked) = (0, 0, Vec::new(), false);
-    let mut others = Vec::new();
-    // `host::sections` checks the sections with a returned content: it fails if one reaches beyond the object. So other
-    // sections, which need not be sound, are collected in `others` instead.
-    let mut for_device = host::sections(data, base, |section| {
-        add(&mut count, 1);
-        add(&mut nameless, section.name.is_err().into());
-        // The answer is the same for each section of the object.
-        is_linked = section::is_linked(section);
-        let content = known_content(section);
-        let has_content = section.range.is_some();
-        if let Some(content) = content
-            && content.is_always_containers()
-            && !has_content
-        {
-            empty.push(section.name.unwrap_or_default().to_vec());
-        }
-        let other = match content {
-            None if listed == ListedSections::All => SectionContent::Other,
-            Some(SectionContent::Data) => SectionContent::Data,
-            _ => return Ok(content),
-        };
-        // An empty section, or one that reaches beyond the object, has nothing to search.
-        if let Some((start, len)) = section.range
-            && len > 0
-            && slice(data, start, len).is_some()
-        {
-            let name = section.name.unwrap_or_default().to_vec();
-            others.push(ChosenSection { holds: other, name, range: span(start, len) });
-        }
-        Ok(None)
-    })?;
+    let mut sorter =
+        SectionSorter { data, listed, count: 0, nameless: 0, is_linked: false, empty: Vec::new(), others: Vec::new() };
+    // `host::sections` checks the sections with a returned content: it fails if one reaches beyond the object.
+    let mut for_device = host::sections(data, base, |section| Ok(sorter.content_of(section)))?;
+    let SectionSorter { count, nameless, mut empty, is_linked, others, .. } = sorter;
     // The magic is checked first, because few files are without sections.
     if count == 0 && Magic::identify(data) == Magic::Code(CodeMagic::Elf) && elf_tables::check_names(data).is_ok() {
         let Segments { for_device, data: others, hidden } = segments::read(data, base);
@@ -111,6 +84,49 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
     // If names cannot be read, sections for device code may be missed, which the caller reports.
     let hidden = unreadable_names(data, nameless, base);
     Ok(Sections { for_device, is_linked, count, empty, others, hidden })
+}
+
+/// Sorts the sections of an object by content.
+struct SectionSorter<'d> {
+    data: &'d [u8],
+    listed: ListedSections,
+    /// The number of sections so far, and the number of those whose names cannot be read.
+    count: u64,
+    nameless: u64,
+    is_linked: bool,
+    /// The names of sections for device code that have no content in the file.
+    empty: Vec<Vec<u8>>,
+    /// The listed sections that are not made for device code. They need not be sound.
+    others: Vec<ChosenSection<SectionContent>>,
+}
+
+impl SectionSorter<'_> {
+    /// Returns the content of a section that is made for device code. Adds any other section to the lists instead, and
+    /// returns `None`.
+    fn content_of(&mut self, section: &host::Section<'_>) -> Option<SectionContent> {
+        add(&mut self.count, 1);
+        add(&mut self.nameless, section.name.is_err().into());
+        // The answer is the same for each section of the object.
+        self.is_linked = section::is_linked(section);
+        let content = known_content(section);
+        let name = section.name.unwrap_or_default();
+        if content.is_some_and(SectionContent::is_always_containers) && section.range.is_none() {
+            self.empty.push(name.to_vec());
+        }
+        let other = match content {
+            None if self.listed == ListedSections::All => SectionContent::Other,
+            Some(SectionContent::Data) => SectionContent::Data,
+            content => return content,
+        };
+        // An empty section, or one that reaches beyond the object, has nothing to search.
+        if let Some((start, len)) = section.range
+            && len > 0
+            && slice(self.data, start, len).is_some()
+        {
+            self.others.push(ChosenSection { holds: other, name: name.to_vec(), range: span(start, len) });
+        }
+        None
+    }
 }
 
 /// Returns the fault that hides the names of some sections of an object, or `None` if no name is missing.

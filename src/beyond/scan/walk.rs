@@ -25,7 +25,6 @@ use crate::beyond::container::bundle_reader::OffloadingSection;
 use crate::beyond::container::host::is_certainly_coff;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
 use crate::beyond::container::package::is_debian_package;
-use crate::beyond::container::package::sqlite;
 use crate::beyond::container::sequence::{Content, Inflated, find_inflated_whole};
 use crate::beyond::container::zip::{self, CUT, ZipContent, ZipMember};
 use crate::beyond::container::{Bundle, ContentKind, Magic, Rule, SearchBundles, SearchEntry};
@@ -70,8 +69,10 @@ pub(super) struct Walk<'a, 'w, 'v> {
     bundles: u64,
     /// The time when the code in the section that is searched is linked: the [fact](EntryFacts) for the bundles in it.
     linking: Linking,
-    /// The number of bundles of the format [`Format::Bundle`] that are directly in sections, not in other bundles. Each
-    /// of them should have a wrapper, so more wrappers mean that bundles are elsewhere.
+    /// The number of bundles of the format [`Format::Bundle`] that are directly in sections, not in other bundles.
+    ///
+    /// A program registers each such bundle with one wrapper, and the number of its wrappers is known. If that number is
+    /// larger, the program has bundles in other sections, which are then searched too.
     pub(super) bundles_in_sections: u64,
     numbers: StepNumbers,
     /// The data that the walk leads to. `None` in a search of the whole file, and once the goal is reached.
@@ -181,6 +182,19 @@ fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
     let start = zip::start_at_end(data, comment)?;
     // A zip file does not start inside the ELF file: there, the bytes only look like one.
     if start >= earliest { Some(start) } else { None }
+}
+
+/// Returns the compressed members of a zip file that can be read, each with its inflated size and its index.
+fn compressed_members<'d>(members: &[ZipMember<'d>]) -> Vec<(u64, (u64, ZipContent<'d>))> {
+    let mut compressed = Vec::new();
+    for (index, member) in (0..).zip(members) {
+        if let Ok(content) = &member.content
+            && content.form.is_some()
+        {
+            compressed.push((content.size, (index, *content)));
+        }
+    }
+    compressed
 }
 
 /// Inflates a member of a zip file on another thread, before the walk reaches it. Returns `None` if the walk does not
@@ -300,20 +314,29 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(self.sources)
     }
 
-    /// Searches a part of a file by its format, and a zip file after it. If the part is the goal of the walk, passes
-    /// the part to the receiver of the goal first, and searches the part only if the receiver asks for it. Then the
-    /// walk ends.
+    /// Searches a part of a file by its format, and a zip file after it. In a walk to a goal, `step` lets only the parts
+    /// on the way there be searched.
     pub(super) fn search_part(&mut self, at: FilePart<'_>) -> Result<()> {
-        if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.steps)) {
-            if (goal.take)(at.data)?.is_continue() {
-                // Without the goal, which was taken, all of the data is searched.
-                self.search_part(at)?;
-            }
-            // A URI names nothing outside of the goal.
-            self.budget.is_over = true;
-            self.is_past_goal = true;
-            return Ok(());
+        match self.goal.take_if(|goal| at.place.is_end_of(goal.steps)) {
+            Some(goal) => self.search_goal(at, goal),
+            None => self.search_by_format(at),
         }
+    }
+
+    /// Passes the goal of the walk to its receiver, and searches the goal if the receiver asks for that. Then the walk
+    /// ends.
+    fn search_goal(&mut self, at: FilePart<'_>, goal: Goal<'_>) -> Result<()> {
+        if (goal.take)(at.data)?.is_continue() {
+            self.search_by_format(at)?;
+        }
+        // A URI names nothing outside of the goal.
+        self.budget.is_over = true;
+        self.is_past_goal = true;
+        Ok(())
+    }
+
+    /// Searches a part of a file by its format, and a zip file after it.
+    fn search_by_format(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
         let magic = Magic::identify(data.bytes());
         let zip = zip_after(at.place, data, magic);
@@ -364,13 +387,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Ok(()) => self.report_code_object(at),
                 Err(malformed) => self.report_broken_container(at, at.error(malformed)),
             },
-            // MIOpen and rocFFT keep compiled kernels in databases, which are reported but not read.
-            Magic::Sqlite => {
-                if let Some(kernels) = sqlite::kind_of_kernel_database(data.bytes()) {
-                    self.report_unread(at, Unread::device_code(kernels))?;
-                }
-                self.search_all_if_deep(at)
-            }
             Magic::Zip => self.search_zip(at),
             Magic::Tar => self.search_tar_in_file(at),
             magic if magic.is_package() => {
@@ -638,7 +654,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !self.spend(at, total(bytes_read))? {
             return Ok(());
         }
-        // Each such bundle should have a wrapper. More wrappers than these show that bundles are elsewhere.
         if format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_))) {
             add(&mut self.bundles_in_sections, 1);
         }
@@ -663,7 +678,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         bundle.entries.iter().map(|entry| self.numbers.count_step(key, step_name(entry.id()))).collect()
     }
 
-    /// Searches the code objects of a bundle that are containers themselves.
+    /// Searches the code objects of a bundle that are containers themselves, and the goal of the walk among them.
     fn search_nested(&mut self, at: FilePart<'_>, found: &FoundBundle<'_>) -> Result<()> {
         let FoundBundle { bundle, facts, .. } = *found;
         let Some(stored_len) = self.ok_or_report(at, bundle.stored_len())? else { return Ok(()) };
@@ -765,20 +780,19 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn search_object(&mut self, at: FilePart<'_>, magic: Magic) -> Result<()> {
         let data = at.data;
         let listed = if self.scan.deep { ListedSections::All } else { ListedSections::Known };
-        let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
+        let read = sections::read(data.bytes(), data.offset(), listed).with_path(data.path());
+        let mut sections = match read {
             // Of Mach-O files, only sections for device code are read.
-            Err(_) if magic == Magic::MachO => return self.report_unread_and_search_if_deep(at, MACH_O),
-            Ok(sections) if magic == Magic::MachO && sections.for_device.is_empty() => {
-                return self.report_unread_and_search_if_deep(at, MACH_O);
-            }
-            Ok(sections) => sections,
-            Err(error) => {
-                // The magic of COFF is only the number of a machine, so data of other kinds may begin with it too.
-                if magic != Magic::Coff || is_certainly_coff(data.bytes()) {
-                    self.report_broken(at, missing_section_table(at, magic).unwrap_or(error))?;
-                }
+            Ok(sections) if magic != Magic::MachO || !sections.for_device.is_empty() => sections,
+            _ if magic == Magic::MachO => {
+                self.report_unread(at, MACH_O)?;
                 return self.search_all_if_deep(at);
             }
+            // The magic of COFF is only the number of a machine, so data of other kinds may begin with it too.
+            Err(error) if magic != Magic::Coff || is_certainly_coff(data.bytes()) => {
+                return self.report_broken_container(at, missing_section_table(at, magic).unwrap_or(error));
+            }
+            _ => return self.search_all_if_deep(at),
         };
         self.report_missing_sections(at, magic, &sections)?;
         if is_split_library(&sections) {
@@ -799,16 +813,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         for section in &sections.for_device {
             self.search_section(at, section, &joint)?;
         }
-        // The number of bundles is compared with the number of wrappers. More wrappers mean that other sections have
-        // bundles too.
         let found = self.bundles_in_sections.saturating_sub(bundles_before);
         self.search_other_sections(at, sections, &joint, found)
-    }
-
-    /// Reports data that is recognised but not read, and searches its bytes if the search is deep.
-    fn report_unread_and_search_if_deep(&mut self, at: FilePart<'_>, what: Unread) -> Result<()> {
-        self.report_unread(at, what)?;
-        self.search_all_if_deep(at)
     }
 
     /// Reports sections whose names cannot be read, an ELF file without sections, and sections for device code without
@@ -966,17 +972,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let scan = self.scan;
         let mut copies = if scan.copies { Copies::among(&members) } else { Copies::default() };
-        let mut compressed = Vec::new();
         // A walk to a goal inflates only the members that lead there, when it reaches them.
-        if self.goal.is_none() {
-            for (index, member) in (0..).zip(&members) {
-                if let Ok(content) = &member.content
-                    && content.form.is_some()
-                {
-                    compressed.push((content.size, (index, *content)));
-                }
-            }
-        }
+        let compressed = if self.goal.is_none() { compressed_members(&members) } else { Vec::new() };
         let inflate = |(index, content)| Some((index, inflate_if_needed(scan, &content)?));
         ahead::inflate(compressed.into_iter(), self.budget.left(), inflate, |inflated| {
             // Not every member was inflated ahead, so the next result may be for a later member.

@@ -1,7 +1,7 @@
 //! The jobs of LLVM's tools: bundle, unbundle, unbundle an archive, list, package, unpackage, and copy the bytes that
 //! URIs name. Each job is a struct with a `run` method.
 //!
-//! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
+//! A job accesses only the files that it names, prints nothing, and puts its outputs in place once all are complete.
 //! Information beyond the result is passed to the observer as [`Event`](crate::Event)s.
 //!
 //! Jobs map their inputs with [`Input::map`](crate::io::Input::map): do not run a job on a file that another process or

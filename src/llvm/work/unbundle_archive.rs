@@ -73,7 +73,7 @@ impl UnbundleArchive {
     /// Writes the archives.
     ///
     /// # Errors
-    /// Any [`Error`]; all outputs are then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
+    /// Any [`Error`]. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
     /// archive can serve a request.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let library = self.open()?;

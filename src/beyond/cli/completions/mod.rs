@@ -98,13 +98,13 @@ fn words_of(arg: &Arg) -> String {
 fn command(catalogue: &Catalogue, name: &'static str) -> Command {
     match tool_of_program(name.as_bytes()) {
         Some(tool) => tool_command(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(without_files),
-        None => everything(catalogue, name),
+        None => full_command(catalogue, name),
     }
 }
 
-/// Returns one command with our subcommands, LLVM's tools that are subcommands too, and the options of the bundler. The
-/// name `offload-bundle` does not have the bundler's options.
-fn everything(catalogue: &Catalogue, program: &'static str) -> Command {
+/// Returns the command that completions describe: our subcommands, LLVM's tools that are subcommands too, and the
+/// options of the bundler. The name `offload-bundle` does not have the bundler's options.
+fn full_command(catalogue: &Catalogue, program: &'static str) -> Command {
     let subcommands = catalogue.command().name(program).propagate_version(true);
     let all = TOOLS.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
         Some(name) => all.subcommand(tool_command(name, tool)),
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn everything_is_consistent_and_has_the_types() {
-        let everything = everything(CATALOGUE, PROGRAM);
+        let everything = full_command(CATALOGUE, PROGRAM);
         everything.clone().debug_assert();
         let file_type = everything.get_arguments().find(|arg| arg.get_long() == Some("type")).unwrap();
         let types: Vec<String> =

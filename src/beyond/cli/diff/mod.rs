@@ -6,24 +6,22 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::base::io::write_file;
 use crate::beyond::inventory::pick::Seen;
 use crate::beyond::job::{
-    Compared, ComparedFiles, Diff, DiffConditions, DiffReport, DiffTotals, FailOnValue, Failure, Judged, ListedKernels,
+    Compared, ComparedFiles, Diff, DiffCondition, DiffConditions, DiffReport, DiffTotals, Failure, Judged,
+    ListedKernels,
 };
 use clap::Parser;
-use clap::error::ErrorKind;
 
 use super::files::{self, FollowOptions};
 use super::judged::Judgement;
 use super::kernels::demangle::Demangler;
 use super::patterns::{self, ExactOption, Patterns};
-use super::picture::{changes, ensure_apart};
 use super::print::json::Document;
 use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::subcommand::{Options, heading, refuse};
+use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
 use sets::FileSets;
 use table::DiffTable;
@@ -58,12 +56,12 @@ pub(super) struct DiffOptions {
     top: Option<usize>,
     /// Exit with status 1 on any of: lost-gpu, spill, size=+N%, total=+N%.
     #[arg(
-        long, value_name = "CONDITION", value_delimiter = ',', value_parser = FailOnValue::parse,
+        long, value_name = "CONDITION", value_delimiter = ',', value_parser = DiffCondition::parse,
         long_help = "Exit with status 1 on lost-gpu (code for a GPU is gone), spill (a kernel spills more), size=+N% (all device code, or \
-            that for a GPU, grows by more than N percent, or bytes: +1MB; the + may be left out) or total=+N% (all device code grows more), in a comma \
-            list. With min=N in the list, size= counts only code of at least N bytes (100kB). `man offload-bundle-diff` explains them."
+            that for a GPU, grows by more than N percent) or total=+N% (all device code grows by more), in a comma list. \
+            `man offload-bundle-diff` explains them."
     )]
-    fail_on: Vec<FailOnValue>,
+    fail_on: Vec<DiffCondition>,
     /// Succeed even if --target matches nothing, or --fail-on judges nothing.
     #[arg(
         long,
@@ -75,9 +73,6 @@ pub(super) struct DiffOptions {
     json: bool,
     #[command(flatten)]
     table: TableOptions,
-    /// Also draw the sizes of each GPU's code before and now.
-    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
-    svg: Option<PathBuf>,
 }
 
 /// The number of kernels in a table.
@@ -86,12 +81,8 @@ const TOP: usize = 20;
 impl Options for DiffOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let Self { old, new, .. } = self;
-        let conditions = match DiffConditions::new(&self.fail_on) {
-            Ok(conditions) => conditions,
-            Err(text) => return refuse::<Self>(console, ErrorKind::ArgumentConflict, text),
-        };
+        let conditions = DiffConditions(self.fail_on.clone());
         let FileSets { paths, pairs, mut problems } = FileSets::new(&self.search.search, [old, new])?;
-        ensure_apart(("--svg", self.svg.as_deref()), paths.iter().chain([old, new]))?;
         let mut job = Diff::default();
         job.selection = self.comparison.selection(&self.target);
         job.scan = self.search.scan(&paths);
@@ -132,24 +123,14 @@ impl Options for DiffOptions {
             written?;
             printer.end(&report, &problems)
         });
-        let is_complete = problems.is_empty();
+        let has_problems = !problems.is_empty();
         problems.extend(report.failures.iter().map(Problem::from));
         let status = console.problems(&problems);
         for condition in conditions.unrecorded(&report.total) {
             console.warning(&format!("no code in '{}' records what '{condition}' asks for", old.display()));
         }
-        let drawn = match &self.svg {
-            Some(path) if is_complete => write_file(path, changes::picture(&report.total).as_bytes()),
-            // The picture would show unread code as lost or new.
-            Some(path) => {
-                console.last_hints.push(format!("'{}' is not written because of the errors", path.display()));
-                Ok(())
-            }
-            None => Ok(()),
-        };
         written?;
-        drawn?;
-        patterns::ensure_match(self.allow_none, &seen, &job.selection, &paths, !is_complete)?;
+        patterns::ensure_match(self.allow_none, &seen, &job.selection, &paths, has_problems)?;
         Ok(status)
     }
 }

@@ -360,7 +360,7 @@ fn difference(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) 
     }
 }
 
-/// Returns the row for a kernel with its demangled name, still without the text of its place.
+/// Returns the row for a kernel with its demangled name. The caller adds the place.
 fn listed_kernel(KernelRow { diff: kernel, name, .. }: &KernelRow) -> ListedKernel<'_> {
     ListedKernel {
         gpu: &kernel.gpu,

@@ -211,11 +211,64 @@ const PRODUCTS_BESIDE_FILES: usize = 16;
 /// The width of the bars of sizes: of a table that is this many times wider, and never wider than [`BAR`].
 const BAR_SHARE: usize = 10;
 
+/// The columns that the table of GPUs has room for.
+struct GpuColumns {
+    /// Whether long names of GPUs may be shortened.
+    when_narrow: WhenNarrow,
+    /// Whether there is a column with [`ServingNumber`]s.
+    has_serving: bool,
+    /// Whether there is a column with stored sizes.
+    has_stored: bool,
+    /// The width of the bars, or 0 without bars.
+    bar: usize,
+    /// The width of the products.
+    products: usize,
+}
+
+impl GpuColumns {
+    /// Chooses the columns. Those of `files`, and the names of GPUs, get their width first, and the products what is
+    /// left.
+    fn new(
+        lines: &[GpuLine],
+        servers: Servers<'_>,
+        files: Option<&ByFile>,
+        (is_full, is_compressed): (bool, bool),
+        style: Style,
+    ) -> Self {
+        let width = style.width.unwrap_or(WIDE);
+        let label = widest(lines.iter().map(|line| line.label(style, is_full)), "GPU");
+        let has_serving = files.is_none_or(ByFile::is_table) && lines.iter().any(|line| line.serving.is_needed());
+        let has_stored = is_compressed && !is_full && width >= WIDE;
+        // `SIZE` and `STORED` include the space before them.
+        let mut used = INDENT + SIZE + label.min(LABEL_MAX) + files.map_or(0, ByFile::width);
+        if has_serving {
+            used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());
+        }
+        if has_stored {
+            used += STORED;
+        }
+        let room = width.saturating_sub(used + GAP);
+        let widest_bar = (width / BAR_SHARE).min(BAR);
+        let has_bars = !is_full
+            && lines.len() >= 2
+            && files.is_none()
+            && widest_bar > 0
+            && room >= GAP + widest_bar + PRODUCTS_BESIDE_BAR;
+        let bar = if has_bars { widest_bar } else { 0 };
+        let room = if has_bars { room - GAP - bar } else { room };
+        // Beside columns of files, long names of GPUs take room from the products. There, only products are shortened,
+        // unless a name is very long.
+        let has_files = files.is_some_and(|files| !files.is_table());
+        let least = if has_files { PRODUCTS_BESIDE_FILES / 2 } else { PRODUCTS_MIN };
+        let when_narrow =
+            if has_files && label <= LABEL_MAX { WhenNarrow::Stays } else { WhenNarrow::Shortened(NAME_MIN) };
+        Self { when_narrow, has_serving, has_stored, bar, products: room.max(least) }
+    }
+}
+
 /// Writes the table of the GPUs. If `is_full`, each GPU has a line with all its products. Otherwise GPUs of a family
-/// may share a line, and products are left out: the table is as wide as the output, or 80 columns wide, and the last
-/// number has a bar. Without
-/// `is_compressed`, stored sizes equal the sizes and are not shown. Full tables, and tables narrower than [`WIDE`],
-/// never show them.
+/// may share a line, the last number has a bar, and only as many products are named as fit into the width of the output,
+/// or into 80 columns. If some code `is_compressed`, wide tables that are not full also have the stored sizes.
 pub(super) fn write(
     totals: &[Line],
     servers: Servers<'_>,
@@ -223,74 +276,47 @@ pub(super) fn write(
     text: &mut Text<'_>,
 ) -> io::Result<()> {
     let style = if is_full { text.style } else { text.style.with_width() };
-    let width = style.width.unwrap_or(WIDE);
     let files = match servers {
         Servers::Libraries(libraries) if !is_full => {
-            ByFile::new(libraries, width.saturating_sub(INDENT + NAME_MIN + SIZE + GAP + PRODUCTS_BESIDE_FILES))
+            let used = INDENT + NAME_MIN + SIZE + GAP + PRODUCTS_BESIDE_FILES;
+            ByFile::new(libraries, style.width.unwrap_or(WIDE).saturating_sub(used))
         }
         _ => None,
     };
     let lines = gpu_lines(totals, servers, files.as_ref(), is_full);
-    let names: Vec<&str> = files.iter().flat_map(ByFile::names).collect();
-    let has_serving = names.is_empty() && lines.iter().any(|line| line.serving.is_needed());
-    let has_stored = is_compressed && !is_full && width >= WIDE;
-    // The column of products is as wide as the other columns allow. `SIZE` and `STORED` include the space before them.
-    let label = widest(lines.iter().map(|line| line.label(style, is_full)), "GPU");
-    let mut used = INDENT + SIZE + label.min(LABEL_MAX);
-    if has_serving {
-        used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());
-    }
-    if has_stored {
-        used += STORED;
-    }
-    used += files.as_ref().map_or(0, ByFile::width);
-    let mut room = width.saturating_sub(used + GAP);
-    let mut bar = if is_full || lines.len() < 2 || files.is_some() { 0 } else { (width / BAR_SHARE).min(BAR) };
-    if room < GAP + bar + PRODUCTS_BESIDE_BAR {
-        bar = 0;
-    }
-    if bar > 0 {
-        room -= GAP + bar;
-    }
-    // Beside columns of files, long names of GPUs take room from the products.
-    let room = room.max(if names.is_empty() { PRODUCTS_MIN } else { PRODUCTS_BESIDE_FILES / 2 });
-    let products = move |line: &GpuLine| match line.targets.as_slice() {
-        [target] if is_full => products_of(target),
-        _ => some_products_of(&line.targets(), room, style.range()),
-    };
+    let shown = GpuColumns::new(&lines, servers, files.as_ref(), (is_full, is_compressed), style);
     let name = Column::label("GPU", move |line: &GpuLine| Cell::Bold(line.label(style, is_full)));
-    // Beside columns of files, only products are shortened, unless a name is very long.
-    let stays = !names.is_empty() && label <= LABEL_MAX;
-    let when_narrow = if stays { WhenNarrow::Stays } else { WhenNarrow::Shortened(NAME_MIN) };
-    let mut columns = vec![Column { when_narrow, ..name }];
+    let mut columns = vec![Column { when_narrow: shown.when_narrow, ..name }];
     if is_full {
-        columns.push(Column {
-            when_narrow: WhenNarrow::LeftOut(1),
-            ..Column::number("COUNT", |line: &GpuLine| line.sums.count())
-        });
+        let number = Column::number("COUNT", |line: &GpuLine| line.sums.count());
+        columns.push(Column { when_narrow: WhenNarrow::LeftOut(1), ..number });
     }
-    if has_serving {
+    if shown.has_serving {
         let serving = Column::number(servers.title(), |line: &GpuLine| line.serving.cell());
         columns.push(Column { when_narrow: WhenNarrow::Stays, ..serving });
     }
-    for (index, name) in names.iter().enumerate() {
-        let column =
+    for (index, name) in files.iter().flat_map(ByFile::names).enumerate() {
+        let served =
             Column::number("", move |line: &GpuLine| cell(line.by_file.get(index).copied().unwrap_or_default()));
-        columns.push(Column { title: (*name).to_owned().into(), when_narrow: WhenNarrow::Stays, ..column });
+        columns.push(Column { title: name.to_owned().into(), when_narrow: WhenNarrow::Stays, ..served });
     }
     let size = Column::number("SIZE", |line: &GpuLine| line.sums.size());
     columns.push(Column { width: SIZE - GAP, when_narrow: WhenNarrow::Stays, ..size });
-    if has_stored {
+    if shown.has_stored {
         let stored = Column::number("STORED", move |line: &GpuLine| line.sums.stored(style));
         columns.push(Column { width: STORED - GAP, when_narrow: WhenNarrow::LeftOut(2), ..stored });
     }
-    if bar > 0 {
-        let shown = move |line: &GpuLine| if has_stored { line.sums.sizes.stored } else { line.sums.sizes.size };
-        let largest = lines.iter().map(shown).max().unwrap_or_default();
-        let cell = move |line: &GpuLine| Cell::Bar { part: shown(line), whole: largest };
-        columns.push(Column { when_narrow: WhenNarrow::Bar, width: bar, ..Column::label("", cell) });
+    if shown.bar > 0 {
+        let has_stored = shown.has_stored;
+        let last_number = move |line: &GpuLine| if has_stored { line.sums.sizes.stored } else { line.sums.sizes.size };
+        let largest = lines.iter().map(last_number).max().unwrap_or_default();
+        let bar = Column::label("", move |line: &GpuLine| Cell::Bar { part: last_number(line), whole: largest });
+        columns.push(Column { when_narrow: WhenNarrow::Bar, width: shown.bar, ..bar });
     }
-    columns.push(Column::name("PRODUCTS", products));
+    columns.push(Column::name("PRODUCTS", move |line: &GpuLine| match line.targets.as_slice() {
+        [target] if is_full => products_of(target),
+        _ => some_products_of(&line.targets(), shown.products, style.range()),
+    }));
     let mut text = text.with_style(style);
     text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
     if let Some(files) = &files {
@@ -299,8 +325,8 @@ pub(super) fn write(
     if lines.iter().any(|line| line.is_loaded_here) {
         text.write_item("*: what the GPUs of this machine load")?;
     }
-    // An example explains such numbers. It is not about this file.
-    if has_serving && lines.iter().any(|line| line.serving.is_partial()) {
+    // An example explains numbers of this form. It is not about this file.
+    if shown.has_serving && lines.iter().any(|line| line.serving.is_partial()) {
         text.write_item("5+2 of 9: five libraries serve the GPU with all bundles, two with some")?;
     }
     Ok(())

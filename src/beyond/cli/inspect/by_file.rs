@@ -45,6 +45,11 @@ impl ByFile {
         Some(Self { served, columns })
     }
 
+    /// Returns whether there is no room for columns, so that the files have a table of their own.
+    pub(super) fn is_table(&self) -> bool {
+        self.columns.is_none()
+    }
+
     /// Returns the names of the columns.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let files = if self.columns.is_some() { self.served.files.as_slice() } else { &[] };

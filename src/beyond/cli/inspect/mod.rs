@@ -113,9 +113,7 @@ impl Options for InspectOptions {
         (job.scan, job.inflate) = (scan, self.inflate);
         let (in_turn, has_hints) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
-        let (mut coverage, mut builder) = (Coverage::default(), LibrariesBuilder::default());
-        let mut libraries = Libraries::default();
-        let (mut problems, mut hints, mut has_read, mut has_found) = (Vec::new(), Vec::new(), false, false);
+        let (mut all, mut libraries) = (AllFiles::default(), Libraries::default());
         let written = to_stdout(|out| {
             let mut printer = Printer::begin(self, out)?;
             let mut written = Ok(());
@@ -126,43 +124,65 @@ impl Options for InspectOptions {
                 weight,
                 |read| match read {
                     Ok((file, contents, hint)) => {
-                        hints.extend(hint);
-                        has_found |= !contents.is_empty();
-                        has_read |= contents.problems.is_empty() || !contents.bundles.is_empty();
-                        problems.extend(contents.problems.iter().map(Problem::from));
-                        if self.svg.is_some() || self.matrix {
-                            builder.add(&contents);
-                        }
-                        if self.json {
-                            coverage.merge(&contents.coverage());
-                        }
+                        all.add(&contents, hint, self);
                         if written.is_ok() {
                             written = printer.add_file(contents, file.is_named());
                         }
                     }
-                    Err(error) => problems.push(error.into()),
+                    Err(error) => all.problems.push(error.into()),
                 },
             );
-            libraries = builder.finish();
+            libraries = std::mem::take(&mut all.libraries).finish();
             written?;
-            printer.end(&coverage, self.matrix.then_some(&libraries), &problems)
+            printer.end(&all.coverage, self.matrix.then_some(&libraries), &all.problems)
         });
         // `inspect` gives hints only for named files, so files in directories share one hint.
-        let is_hint_missing = has_directories && hints.is_empty();
-        if is_hint_missing && !has_found && !job.scan.deep && !self.json {
-            hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
+        let is_hint_missing = has_directories && all.hints.is_empty();
+        if is_hint_missing && !all.has_found && !job.scan.deep && !self.json {
+            all.hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
         }
-        console.last_hints = hints;
+        console.last_hints = all.hints;
         // Even if printing fails, problems are printed and the picture is drawn before the error is returned.
-        let status = console.problems(&problems);
+        let status = console.problems(&all.problems);
         let drawn = match &self.svg {
             // If nothing could be read, there is nothing to draw, and an earlier picture stays.
-            Some(path) if has_read => write_file(path, picture(libraries).as_bytes()),
+            Some(path) if all.has_read => write_file(path, picture(libraries).as_bytes()),
             _ => Ok(()),
         };
         written?;
         drawn?;
         Ok(status)
+    }
+}
+
+/// The parts of all inspected files that are used after the last file.
+#[derive(Default)]
+struct AllFiles {
+    /// The bundles that serve each GPU. Kept only for a JSON document.
+    coverage: Coverage,
+    /// The libraries in the files. Kept only for `--matrix` and `--svg`.
+    libraries: LibrariesBuilder,
+    problems: Vec<Problem>,
+    /// The hints for named files without device code.
+    hints: Vec<String>,
+    /// Whether a file was read without a problem, or has a bundle.
+    has_read: bool,
+    /// Whether a file has device code.
+    has_found: bool,
+}
+
+impl AllFiles {
+    fn add(&mut self, contents: &Contents, hint: Option<String>, options: &InspectOptions) {
+        self.hints.extend(hint);
+        self.has_found |= !contents.is_empty();
+        self.has_read |= contents.problems.is_empty() || !contents.bundles.is_empty();
+        self.problems.extend(contents.problems.iter().map(Problem::from));
+        if options.svg.is_some() || options.matrix {
+            self.libraries.add(contents);
+        }
+        if options.json {
+            self.coverage.merge(&contents.coverage());
+        }
     }
 }
 

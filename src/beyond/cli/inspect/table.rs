@@ -108,6 +108,12 @@ impl<'o> InspectTables<'o> {
         if file.bundles.is_empty() {
             return self.keep_note(&file);
         }
+        self.keep(file);
+        Ok(())
+    }
+
+    /// Keeps a file with tables, or what a report about several libraries needs of it, until all files are read.
+    fn keep(&mut self, file: Contents) {
         for part in &file.unread {
             self.unread.add(part.what.name(), 1);
         }
@@ -119,13 +125,12 @@ impl<'o> InspectTables<'o> {
         // A single library has its own tables, so its file is kept until a second library follows.
         if self.total.libraries == 1 {
             self.only = Some(file);
-            return Ok(());
+            return;
         }
         if let Some(first) = self.only.take() {
             self.libraries.add(&first);
         }
         self.libraries.add(&file);
-        Ok(())
     }
 
     /// Keeps the text about a file without a table until all files are read. Drops it if the kept texts are too long

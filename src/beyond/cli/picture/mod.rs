@@ -1,7 +1,6 @@
-//! Pictures of device code: the sizes, the bundles that serve each GPU, and the differences between files. `--svg`
-//! writes them as files, and `report` puts them into its page.
+//! Pictures of device code: the sizes, and the bundles that serve each GPU. `inspect --svg` writes them as a file, and
+//! `report` puts them into its page.
 
-pub(super) mod changes;
 mod colors;
 mod library;
 mod matrix;
@@ -142,7 +141,7 @@ pub(super) struct Canvas {
 
 impl Canvas {
     /// Returns an empty picture for a file, with margins.
-    pub(super) fn of_file() -> Self {
+    fn of_file() -> Self {
         Self { out: String::new(), margin: MARGIN, inner_width: WIDTH - 2 * MARGIN, height: TOP_MARGIN }
     }
 
@@ -152,7 +151,7 @@ impl Canvas {
     }
 
     /// Returns the picture as a file.
-    pub(super) fn into_file(self) -> String {
+    fn into_file(self) -> String {
         let height = self.height + MARGIN;
         let style = format!(
             "<style>\n{STYLE}</style>\n<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n"
@@ -219,7 +218,7 @@ impl Canvas {
     }
 
     /// Draws the heading of a picture, or of a part of it.
-    pub(super) fn draw_heading(&mut self, title: &str, facts: &str) {
+    fn draw_heading(&mut self, title: &str, facts: &str) {
         let Rect { x, y, .. } = self.reserve(58);
         self.draw_text(x, y + 20, r#"font-size="20" font-weight="600""#, title);
         self.draw_text(x, y + 42, r#"class="faint""#, facts);

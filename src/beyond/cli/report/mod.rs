@@ -1,5 +1,6 @@
 //! `report`: a page for a browser with the sizes, the GPUs and the kernels in files, and the differences between files.
 
+mod changes;
 mod columns;
 mod page;
 

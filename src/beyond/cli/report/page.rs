@@ -12,8 +12,9 @@ use crate::beyond::job::DiffTotals;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::changes;
 use super::columns::Columns;
-use crate::beyond::cli::picture::{self, Canvas, Matrix, PicturedLibraries, Served, changes, escaped};
+use crate::beyond::cli::picture::{self, Canvas, Matrix, PicturedLibraries, Served, escaped};
 use crate::beyond::cli::print::json::push_escaped;
 use crate::beyond::cli::print::names::{NameOfWheel, short_names};
 use crate::beyond::cli::print::problem::Problem;

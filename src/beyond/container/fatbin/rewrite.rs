@@ -268,8 +268,8 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// Packs an entry with several code objects again, without those that are not `kept`. `new` is the code object to
-    /// replace: its index in the entry, and its new content.
+    /// Packs an entry with several code objects again, without the code objects for which `kept` is false. `new` is the
+    /// code object to replace: its index in the entry, and its new content.
     fn repack_concatenated(
         &self,
         record: &Record<'a>,
@@ -279,7 +279,7 @@ impl<'a> FatbinWriter<'a> {
     ) -> Result<Vec<Piece<'a>>> {
         let codec = record.codec();
         let is_ptx = parts.iter().all(Record::is_ptx);
-        // Without a change, an entry that cannot be inflated stays. So does PTX if code is not to be compressed.
+        // An entry without a change stays if it cannot be inflated, or if it is PTX and code is not to be compressed.
         let keeps_all = !kept.contains(&false) && new.is_none();
         let may_stay = codec == Some(Codec::Unknown) || (is_ptx && self.compression.is_none());
         if keeps_all && may_stay {
@@ -289,18 +289,15 @@ impl<'a> FatbinWriter<'a> {
         let codes = self.kept_codes(parts, kept, content.as_slice().bytes(), new)?;
         // PTX stays compressed, and so does all code of the entry if a code object is replaced.
         let stays_compressed = is_ptx || (new.is_some() && codec.is_some());
-        let mut compression = self.compression;
-        if compression.is_none() && stays_compressed {
-            compression = Some(same_compression(codec));
-        }
-        let (method, level) = match compression {
-            Some(compression) if codes.len() > 1 => compression,
-            // Code objects are put together only to be compressed, and a single one needs no records.
-            _ => {
-                let may_keep = keeps_all && codes.len() == 1 && may_keep_form(codec, compression);
-                let old = if may_keep { Some(self.keep(record)?) } else { None };
-                return self.pack_separately(codes, compression, old);
-            }
+        let compression = match self.compression {
+            None if stays_compressed => Some(same_compression(codec)),
+            compression => compression,
+        };
+        // Code objects are put together only to be compressed, and a single one needs no records.
+        let Some((method, level)) = compression.filter(|_| codes.len() > 1) else {
+            let may_keep = keeps_all && codes.len() == 1 && may_keep_form(codec, compression);
+            let old = if may_keep { Some(self.keep(record)?) } else { None };
+            return self.pack_separately(codes, compression, old);
         };
         let (whole, strings) = concatenate(codes)?;
         let header = NewHeader { fields: record.fields, strings: &strings };

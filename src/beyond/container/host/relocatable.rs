@@ -285,35 +285,33 @@ impl<'d> Relocatable<'d> {
         let file_header_len = self.file.encoding.len_of::<Header>();
         let (mut old_end, mut new_end) = (file_header_len, file_header_len);
         for part in &self.parts {
-            let (old, gap) = (part.range.start, part.range.start.checked_sub(old_end));
-            let new = match gap {
-                Some(gap) => new_offset(old, gap, part.alignment, new_end)?,
-                // An empty section inside of the part before, the only overlap that `movable_parts` accepts. It keeps
-                // its distance from the end of that part.
-                None => old.saturating_add(new_end).saturating_sub(old_end),
-            };
-            if let Some(gap) = gap {
+            let old = part.range.start;
+            let new_content = part.section.and_then(|index| *by_section.get(index)?);
+            let new_len = new_content.map_or(len_of(&part.range), |content| content.new.len());
+            let new = if let Some(gap) = old.checked_sub(old_end) {
+                let new = new_offset(old, gap, part.alignment, new_end)?;
                 let new_gap = new.checked_sub(new_end)?;
                 if new_gap != gap {
                     changes.push((old_end..old, vec![Piece::Zeros(new_gap)]));
                 }
+                (old_end, new_end) = (part.range.end, new.checked_add(new_len)?);
+                new
+            } else {
+                // An empty section inside of the part before, the only overlap that `movable_parts` accepts. It keeps
+                // its distance from the end of that part. The next part follows the part around it.
+                old.saturating_add(new_end).saturating_sub(old_end)
+            };
+            if let Some(content) = new_content {
+                changes.push((part.range.clone(), vec![Piece::Input(content.new)]));
             }
-            let mut len = len_of(&part.range);
             match part.section {
                 Some(index) => {
                     let section = sections.get_mut(index)?;
                     section.offset = new;
-                    if let Some(content) = by_section.get(index)? {
-                        len = content.new.len();
-                        section.size = len;
-                        changes.push((part.range.clone(), vec![Piece::Input(content.new)]));
-                    }
+                    // The size of a section without bytes in the file (`.bss`) is not the length of its range.
+                    section.size = new_content.map_or(section.size, |_| new_len);
                 }
                 None => header.sections_at = new,
-            }
-            // The next part follows the part around an empty section, not that section.
-            if gap.is_some() {
-                (old_end, new_end) = (part.range.end, new.checked_add(len)?);
             }
         }
         let encoding = self.file.encoding;
@@ -366,27 +364,33 @@ impl<'d> Relocatable<'d> {
         for (number, mut relocation) in table.iter().enumerate() {
             let Some(symbol) = symbol_at(&symbols, relocation.symbol(encoding)) else { continue };
             let Some(content) = content_of(&symbol, by_section) else { continue };
-            let target = encoding.truncated(symbol.value.wrapping_add(relocation.addend));
-            // Instructions of x86-64 count from their end: see `BIAS_MAX`. Others count from the field itself.
-            let may_be_in_instruction =
-                self.file.header.machine() == EM_X86_64 && !DIRECT.contains(&relocation.kind(encoding));
-            let bias = if may_be_in_instruction { BIAS_MAX } else { 0 };
-            // An addend from `-bias` to 0: the data is the symbol itself, and its new value is enough.
-            let is_to_symbol = encoding.truncated(relocation.addend.wrapping_neg()) <= bias;
-            match (content.start_at(symbol.value), content.target_at(target, bias)) {
-                (Some(_), _) if is_to_symbol => continue,
-                // The addend counts from the new value of the symbol.
-                (Some(start), Some(target)) => relocation.addend = encoding.truncated(target.wrapping_sub(start)),
-                _ => {
-                    let name = self.section_name(section);
-                    return Err(format!(
-                        "a relocation in '{name}' leads into the middle of one, or not clearly to one"
-                    ));
-                }
-            }
+            let Some(addend) = self.new_addend(&relocation, &symbol, content) else {
+                let name = self.section_name(section);
+                return Err(format!("a relocation in '{name}' leads into the middle of one, or not clearly to one"));
+            };
+            relocation.addend = addend;
             self.replace_record(&mut new, table.bytes, number, relocation);
         }
         Ok(new)
+    }
+
+    /// Returns the new addend of a relocation that refers to a symbol in a section with new `content`. The addend counts
+    /// from the value of the symbol. Returns `None` if the relocation leads into the middle of a changed bundle, or not
+    /// clearly to one bundle.
+    fn new_addend(&self, relocation: &Relocation, symbol: &Symbol, content: &NewContent<'_>) -> Option<u64> {
+        let encoding = self.file.encoding;
+        // Instructions of x86-64 count from their end: see `BIAS_MAX`. Others count from the field itself.
+        let may_be_in_instruction =
+            self.file.header.machine() == EM_X86_64 && !DIRECT.contains(&relocation.kind(encoding));
+        let bias = if may_be_in_instruction { BIAS_MAX } else { 0 };
+        let new_symbol = content.start_at(symbol.value)?;
+        // An addend from `-bias` to 0 refers to the symbol itself, whose new value is enough.
+        if encoding.truncated(relocation.addend.wrapping_neg()) <= bias {
+            return Some(relocation.addend);
+        }
+        let target = encoding.truncated(symbol.value.wrapping_add(relocation.addend));
+        let new_target = content.target_at(target, bias)?;
+        Some(encoding.truncated(new_target.wrapping_sub(new_symbol)))
     }
 
     /// The name of a section, for messages.

@@ -165,20 +165,17 @@ struct CodeRanges {
 }
 
 impl CodeRanges {
-    /// Reads the ranges that are sound, and adds a fault for the others.
+    /// Reads the ranges of code objects from the table of contents, which is the `map` at `toc_offset`. Adds a fault
+    /// for ranges that are not in the archive.
     fn read(archive: Slice<'_>, toc_offset: u64, map: Value<'_>, faults: &mut Vec<Malformed>) -> Self {
         let mut stored = Self { ranges: Vec::new(), codec: None };
         match map.get(b"compression_scheme").and_then(Value::text) {
             // ROCm's loader assumes this scheme if none is recorded.
             None | Some(b"none") => {
-                let mut broken = 0_u64;
                 for blob in array_items(map, "blobs").take(FRAMES_MAX) {
-                    let range = recorded_range(blob, "offset", "size", toc_offset);
-                    if range.is_none() {
-                        broken = broken.saturating_add(1);
-                    }
-                    stored.ranges.push(range);
+                    stored.ranges.push(recorded_range(blob, "offset", "size", toc_offset));
                 }
+                let broken = stored.ranges.iter().filter(|range| range.is_none()).count();
                 if broken > 0 {
                     faults.push(fault(map.offset, &format!("has {broken} ranges in 'blobs' outside of the archive")));
                 }

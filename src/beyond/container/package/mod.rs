@@ -3,7 +3,6 @@
 pub(crate) mod aks2;
 pub(crate) mod cpio;
 pub(crate) mod rpm;
-pub(crate) mod sqlite;
 pub(crate) mod tar;
 
 /// Whether an archive is a package of Debian. Its first member has to be `debian-binary`.

@@ -35,18 +35,14 @@ impl NameNumbers {
     fn set_keys(&mut self, objects: &mut [ComparedObject<'_>], renamed: &RenamedMembers) {
         let mut gpus: HashSet<Arc<str>> = HashSet::new();
         // The code objects of a bundle follow each other and have one place, so the numbers of the last place are kept.
-        let mut last: Option<(&Place, usize, usize)> = None;
+        let mut last: Option<(&Place, [usize; 2])> = None;
         for ComparedObject { code_object, key, .. } in objects {
-            let code_object = &*code_object;
-            let bundle = &code_object.bundle;
-            let (place_number, library_number) = match last {
-                Some((place, place_number, library_number)) if *place == bundle.place => (place_number, library_number),
-                _ => {
-                    let place_number = self.number_of(place_key(&bundle.place, renamed));
-                    (place_number, self.number_of(library_key(&bundle.place, renamed)))
-                }
+            let place = &code_object.bundle.place;
+            let [place_number, library_number] = match last {
+                Some((last_place, numbers)) if last_place == place => numbers,
+                _ => [place_key(place, renamed), library_key(place, renamed)].map(|key| self.number_of(key)),
             };
-            last = Some((&bundle.place, place_number, library_number));
+            last = Some((place, [place_number, library_number]));
             let id_number = self.number_of([b"id ", &code_object.id[..]].concat());
             let name: Arc<str> = code_object.target().into();
             // Equal names of GPUs share their memory.
@@ -419,14 +415,14 @@ impl<'c> FileComparison<'c> {
         }
     }
 
-    /// Lists the GPUs that fewer bundles of a library serve than before. A library with too many bundles to compare is
-    /// a problem of the file.
+    /// Notes which GPUs the libraries of both files serve, and which GPUs fewer bundles serve than before.
     fn compare_coverage(&mut self) {
         let [old_libraries, new_libraries] = self.libraries();
-        for (all, libraries) in
-            [(&mut self.diff.old_coverage, &old_libraries), (&mut self.diff.new_coverage, &new_libraries)]
-        {
-            libraries.values().for_each(|(_, coverage)| all.merge(coverage));
+        for (_, coverage) in old_libraries.values() {
+            self.diff.old_coverage.merge(coverage);
+        }
+        for (_, coverage) in new_libraries.values() {
+            self.diff.new_coverage.merge(coverage);
         }
         // A file that serves GPUs together with others of its directory is compared with these, unless it is a library
         // of its own in the other version.
@@ -435,36 +431,39 @@ impl<'c> FileComparison<'c> {
         if !is_in_both || in_directory.iter().all(Option::is_some) {
             self.diff.in_directory = in_directory;
         }
+        let is_compared_with_others = self.diff.in_directory.iter().any(Option::is_some);
         // A file without a counterpart is removed as a whole, so no library of it lost a GPU.
-        if self.new.input.is_none() || self.diff.in_directory.iter().any(Option::is_some) {
-            return;
+        if self.new.input.is_some() && !is_compared_with_others {
+            self.list_losses(&old_libraries, &new_libraries);
         }
+    }
+
+    /// Lists the GPUs that fewer bundles of a library serve than before. A library with too many bundles to compare is
+    /// a problem of the file.
+    fn list_losses(&mut self, old_libraries: &Libraries, new_libraries: &Libraries) {
         let gone_from_file = self.gone_gpus();
-        let (mut losses, mut problems) = (Vec::new(), Vec::new());
-        for (library, (place, old)) in &old_libraries {
+        for (library, (place, old)) in old_libraries {
             let lost = match new_libraries.get(library) {
                 Some((_, new)) => lost_gpus(old, new),
                 None => self.lost_with_library(place, old, gone_from_file.as_ref()),
             };
             let Some(lost) = lost else {
-                problems.push(too_many_bundles(place));
+                self.diff.problems.push(too_many_bundles(place));
                 continue;
             };
             for LostGpu { device, old, new } in lost {
                 let gpu: Arc<str> = device.name().into();
                 // GPUs whose code is not selected are not reported.
                 if self.diff.gpus.contains_key(&gpu) {
-                    losses.push(LostCoverage { gpu, member: place.member(), old, new });
+                    self.diff.losses.push(LostCoverage { gpu, member: place.member(), old, new });
                 }
             }
         }
-        losses.sort_by(|a, b| (&a.member, &a.gpu).cmp(&(&b.member, &b.gpu)));
-        self.diff.losses = losses;
-        self.diff.problems.append(&mut problems);
+        self.diff.losses.sort_by(|a, b| (&a.member, &a.gpu).cmp(&(&b.member, &b.gpu)));
     }
 
-    /// Returns the libraries of the old and of the new file. What was searched in the old file only is in the new file
-    /// too. Files that serve GPUs together in one version are together in the other version.
+    /// Returns the libraries of the old and of the new file. Members that were searched in the old file only are in the
+    /// new file too. Files that serve GPUs together in one version are one library in the other version too.
     fn libraries(&self) -> [Libraries; 2] {
         let of_old = |unit: &Unit| members_of(&unit.at.place().library());
         let old: Vec<_> = self.old.units.iter().map(|unit| (of_old(unit), unit)).collect();

@@ -23,7 +23,7 @@ use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::Selection;
 use crate::beyond::inventory::{CodeSet, Coverage, ServedBundles};
 use crate::beyond::scan::{CodeObject, Scan, Sizes};
-pub use condition::{DiffCondition, DiffConditions, FailOnValue, Growth};
+pub use condition::{DiffCondition, DiffConditions};
 pub use names::{unversioned, without_hash};
 pub use report::{Compared, Counts, DiffReport, DiffTotals, GpuTotal, LibraryLoss, Presence, Summary};
 pub use rows::{KernelRow, KernelRows, ListedKernels, SpillingKernels, SpillsByGpu};
@@ -63,13 +63,13 @@ pub struct FileDiff {
     /// The code objects that differ: changed and removed ones in the order of the old file, then added ones in that of
     /// the new file.
     pub code_objects: Vec<CodeObjectDiff>,
-    /// The kernels of these code objects that differ in a number, or are in one file only. GPUs that only one of the
-    /// files has code for are left out.
+    /// The kernels in `code_objects` that differ in a number, or are in one file only. GPUs that only one of the files
+    /// has code for are left out.
     pub kernels: Vec<KernelDiff>,
-    /// The number of other kernels in code objects that differ.
+    /// The number of kernels in `code_objects` that are equal in both files.
     pub same_kernels: usize,
-    /// GPUs that fewer bundles of a library serve. Without those of files that serve GPUs together with others of their
-    /// directory.
+    /// The GPUs that fewer bundles of a library serve. Files that serve GPUs together with others of their directory do
+    /// not count: see `in_directory`.
     pub losses: Vec<LostCoverage>,
     /// The code of the old and of the new file, if it serves GPUs together with others of its directory.
     pub(crate) in_directory: [Option<Arc<CodeSet>>; 2],
@@ -105,9 +105,9 @@ pub struct EqualCounts {
 pub struct GpuDiff {
     /// The number of code objects that are in both files, with different bytes.
     pub changed: usize,
-    /// The number of them that are only in the new file.
+    /// The number of code objects that are only in the new file.
     pub added: usize,
-    /// The number of them that are only in the old file.
+    /// The number of code objects that are only in the old file.
     pub removed: usize,
     /// The code objects of the old file.
     pub old: Sizes,

@@ -55,11 +55,13 @@ pub(super) struct ReadCode {
 }
 
 impl ReadCode {
+    /// Reads the digest and the kernels of a code object with the content `code`.
     pub(super) fn with_kernels(digester: &Digester, code_object: &CodeObject, code: Slice<'_>) -> Result<Self> {
         let kernels = locate_kernel_error(code_object, kernels::list(code.bytes()));
         Ok(Self { kernels: Some(kernels), ..Self::without_kernels(digester, code)? })
     }
 
+    /// Reads the digest of the content of a code object.
     pub(super) fn without_kernels(digester: &Digester, code: Slice<'_>) -> Result<Self> {
         let digest = digester.digest(code).with_path(code.path())?;
         Ok(Self { size: len_u64(code.bytes()), digest, kernels: None })
@@ -199,9 +201,12 @@ impl SideSearch<'_, '_> {
 }
 
 impl<'i> Side<'i> {
-    /// Finds the code objects of a file, in the members that `is_searched` accepts. Reads code objects in inflated data
-    /// at once, because their bytes are gone after the search. Does not read code objects in the `equal_members`, which
-    /// count as equal. Without an `input`, the result is empty.
+    /// Finds the code objects of a file. Reads code objects in inflated data at once, because their bytes are gone after
+    /// the search. Without an `input`, the result is empty.
+    ///
+    /// - `is_searched` accepts the names of the members that are searched.
+    /// - `equal_members` are the members with the same size and checksum in both files. Their code objects are listed,
+    ///   but not read.
     pub(super) fn search(
         job: &Diff,
         digester: &Digester,

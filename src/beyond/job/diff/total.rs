@@ -38,7 +38,7 @@ pub struct ComparedFiles {
 impl ComparedFiles {
     /// Adds the result of a pair of files.
     pub fn add(&mut self, compared: &Compared) {
-        let Compared { path, diff, rows, .. } = compared;
+        let Compared { diff, rows, .. } = compared;
         self.pairs += 1;
         for (gpu, more) in &diff.gpus {
             *self.gpus.entry(Arc::clone(gpu)).or_default() += more;
@@ -54,34 +54,42 @@ impl ComparedFiles {
         kernels.removed += more.removed;
         // A library that only one of the directories has was added or removed. It did not lose single GPUs.
         if compared.old.is_some() && compared.new.is_some() {
-            for loss in &diff.losses {
-                let (file, member) = (compared.shown_path(), loss.member.clone());
-                let library = match &member {
-                    Some(member) => format!("{file}({member})"),
-                    None => file,
-                };
-                let (target_id, old, new) = (Arc::clone(&loss.gpu), loss.old, loss.new);
-                self.losses.push(LibraryLoss { target_id, library, member, old, new });
-            }
+            self.add_losses(compared);
         }
         if diff.in_directory.iter().any(Option::is_some) {
-            let directory = directory_of(&Place::of_file(path)).file().to_owned();
-            let (name, sides) = self
-                .directories
-                .entry(directory.clone())
-                .or_insert_with(|| (compared.shown_path(), Default::default()));
-            for (files, code) in sides.iter_mut().zip(&diff.in_directory) {
-                code.iter().for_each(|code| files.add(code));
-                if files.files > 1 {
-                    *name = printable(&directory.to_string_lossy());
-                }
-            }
+            self.add_to_directory(compared);
         }
         for (all, more) in self.coverage.iter_mut().zip([&diff.old_coverage, &diff.new_coverage]) {
             all.merge(more);
         }
         for (key, more) in &rows.spills {
             add_spills(&mut self.spills, key.clone(), more.clone());
+        }
+    }
+
+    /// Adds the GPUs that fewer bundles of a library in the files serve.
+    fn add_losses(&mut self, compared: &Compared) {
+        for loss in &compared.diff.losses {
+            let (file, member) = (compared.shown_path(), loss.member.clone());
+            let library = match &member {
+                Some(member) => format!("{file}({member})"),
+                None => file,
+            };
+            let (target_id, old, new) = (Arc::clone(&loss.gpu), loss.old, loss.new);
+            self.losses.push(LibraryLoss { target_id, library, member, old, new });
+        }
+    }
+
+    /// Adds the code of files that serve GPUs together with others of their directory.
+    fn add_to_directory(&mut self, compared: &Compared) {
+        let directory = directory_of(&Place::of_file(&compared.path)).file().to_owned();
+        let known = self.directories.entry(directory.clone());
+        let (name, sides) = known.or_insert_with(|| (compared.shown_path(), Default::default()));
+        for (files, code) in sides.iter_mut().zip(&compared.diff.in_directory) {
+            code.iter().for_each(|code| files.add(code));
+            if files.files > 1 {
+                *name = printable(&directory.to_string_lossy());
+            }
         }
     }
 
@@ -143,15 +151,9 @@ impl ComparedFiles {
         // with code of another name.
         let ([old, new], mut problem) = (&self.coverage, None);
         for (presence, other) in [(Presence::Lost, new), (Presence::Gained, old)] {
-            let (mut names, mut devices): (Vec<Arc<str>>, Vec<Device>) = (Vec::new(), Vec::new());
-            for (name, found) in &presences {
-                if *found == presence
-                    && let Ok(device) = Device::parse(name)
-                {
-                    names.push(Arc::clone(name));
-                    devices.push(device);
-                }
-            }
+            let with_presence = presences.iter().filter(|(_, found)| **found == presence);
+            let (names, devices): (Vec<Arc<str>>, Vec<Device>) =
+                with_presence.filter_map(|(name, _)| Some((Arc::clone(name), Device::parse(name).ok()?))).unzip();
             if devices.is_empty() {
                 continue;
             }

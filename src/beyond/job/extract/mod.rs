@@ -28,8 +28,8 @@ use crate::beyond::inventory::{Bad, Keep, LoadedCodeObject, Loader, Reading, Vis
 use crate::beyond::job::event::{Event, Observer};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, FoundBundle, ParsedId, Place, ReadList, Scan, Split,
-    contents, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, FoundBundle, ParsedId, Place,
+    ReadList, Scan, Split, contents, weight_of,
 };
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::uri::Uri;
@@ -101,6 +101,11 @@ impl Source {
     pub fn found(path: PathBuf, directory: &Path) -> Self {
         let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
         Self { path, name, if_broken: IfBroken::LeaveOut }
+    }
+
+    /// Returns whether the file is left out if it is broken.
+    fn is_optional(&self) -> bool {
+        self.if_broken == IfBroken::LeaveOut
     }
 }
 
@@ -176,31 +181,35 @@ impl Extract {
         let mut work = Extraction::new(self, &request);
         for source in &self.inputs {
             let mut part = ExtractedPart::default();
-            // A pipe would block, so a file that the user did not name must be regular. `max` limits the bytes that are
-            // read from a pipe, and is not needed for regular files.
-            let is_optional = source.if_broken == IfBroken::LeaveOut;
-            let (accept, max) =
-                if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.scan.limits.streamed) };
-            let opened = Uri::open(&source.path, self.scan.limits, |path| open(path, accept, max));
-            match opened.and_then(|input| work.extract_file(&input, &source.name, &mut part)) {
-                Err(error) if is_optional && is_of_input(&error, &source.path) => {
+            let extracted = self.open(source).and_then(|input| work.extract_file(&input, &source.name, &mut part));
+            let pending = match extracted {
+                Ok(pending) => pending,
+                Err(error) if source.is_optional() && is_of_input(&error, &source.path) => {
                     work.leave_out(part);
                     observer(Event::LeftOut { error: &error });
+                    continue;
                 }
-                done => {
-                    let done = done?;
-                    if let Some(format) = part.unread_format {
-                        observer(Event::UnreadFile { file: source.path.clone(), format });
-                    }
-                    if !part.unread.is_empty() {
-                        let (file, code_objects) = (source.path.clone(), part.unread.clone());
-                        observer(Event::NotReadable { file, code_objects });
-                    }
-                    work.all.add(part, done);
-                }
+                Err(error) => return Err(error),
+            };
+            if let Some(format) = part.unread_format {
+                observer(Event::UnreadFile { file: source.path.clone(), format });
             }
+            if !part.unread.is_empty() {
+                let (file, code_objects) = (source.path.clone(), part.unread.clone());
+                observer(Event::NotReadable { file, code_objects });
+            }
+            work.all.add(part, pending);
         }
         work.finish()
+    }
+
+    /// Opens a file to extract from.
+    fn open(&self, source: &Source) -> Result<Input> {
+        // A pipe would block, so a file that the user did not name must be regular. `max` limits the bytes that are
+        // read from a pipe, and is not needed for regular files.
+        let (accept, max) =
+            if source.is_optional() { (Accept::Regular, None) } else { (Accept::Finite, self.scan.limits.streamed) };
+        Uri::open(&source.path, self.scan.limits, |path| open(path, accept, max))
     }
 
     /// Returns the error that no code object of the inputs can be read. Returns `None` if something was extracted, or
@@ -222,11 +231,10 @@ impl Extract {
     /// strongest way in the whole file counts.
     fn find_defining(&self, request: &Request<'_>, scan: &Scan, input: &Input) -> Result<Option<DefiningCodeObjects>> {
         let Some(names) = &self.kernels else { return Ok(None) };
-        // The names that each code object defines, and the names that any of them defines.
+        // The names that each code object defines, by its position, and the names that any of them defines.
         let (mut meant_by_position, mut in_file) = (Vec::new(), MeantNames::default());
         // The position of the first code object of a bundle among all code objects of the file.
         let mut first_position = 0;
-        let mut failed = None;
         let read = &|together: CodeObjectsOfBundle<'_, usize, CodeObject>| {
             contents(together, |code_object, code| {
                 let (meant, _) = locate_kernel_error(code_object, names.find_in_code(code.bytes()))?;
@@ -240,27 +248,19 @@ impl Extract {
                     add_selected(request, input, &found, first_position, reads)?;
                     first_position += found.bundle.entries.len();
                 }
-                Visit::Split(..) | Visit::Archive(..) | Visit::Bad(_) | Visit::Unread(_) | Visit::End(..) => {}
                 Visit::Read(read) => {
                     for ((position, _), meant) in read {
-                        match meant {
-                            Ok(meant) => {
-                                in_file.extend(&meant);
-                                if meant.len() > 0 {
-                                    meant_by_position.push((position, meant));
-                                }
-                            }
-                            // The first error is returned.
-                            Err(error) => failed = failed.take().or(Some(error)),
+                        let meant = meant?;
+                        in_file.extend(&meant);
+                        if meant.len() > 0 {
+                            meant_by_position.push((position, meant));
                         }
                     }
                 }
+                Visit::Split(..) | Visit::Archive(..) | Visit::Bad(_) | Visit::Unread(_) | Visit::End(..) => {}
             }
-            Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok(ControlFlow::Continue(()))
         })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
         let mut names_by_position = HashMap::new();
         for (position, meant) in meant_by_position {
             let names = meant.strongest(&in_file);
@@ -337,7 +337,7 @@ struct ExtractedPart<'j> {
     /// The files and IDs of all code objects that match the whole request, for standard output: only one of them may be
     /// written there.
     competing: Vec<(PathBuf, ParsedId)>,
-    /// The numbers of code objects that were passed over, by the name of their kind.
+    /// The numbers of code objects that the selection takes and that cannot be read, by the name of their kind.
     unread: BTreeMap<&'static str, usize>,
     /// The name of the format of the whole file, if it is recognised but not read.
     unread_format: Option<&'static str>,
@@ -376,76 +376,69 @@ impl<'j> Extraction<'j> {
     fn extract_file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
         // If this file is left out, only its own names are undone.
         self.names.keep();
-        let Extract { scan, devices, .. } = self.job;
+        let (job, inputs) = (self.job, Arc::clone(&self.inputs));
         // Compressed bundles are inflated when their code objects are read, on all processors.
-        let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
-        let loader = if devices.is_empty() { None } else { Some(Loader::new(devices)) };
+        let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..job.scan.clone() };
         // If kernels are asked for, a search before the extraction finds the code objects that define them. Only these
         // are extracted (`add_code_object`).
         let mut defining = None;
-        if let Some(found) = self.job.find_defining(self.request, &scan, input)? {
+        if let Some(found) = job.find_defining(self.request, &scan, input)? {
             part.seen.similar.extend(&found.similar);
             defining = Some(found.names_by_position);
         }
-        let mut file = FileSearch { input, name, loader, defining, code_objects: 0, part };
-        let (job, inputs) = (self.job, Arc::clone(&self.inputs));
+        let mut file = FileSearch {
+            input,
+            name,
+            loader: if job.devices.is_empty() { None } else { Some(Loader::new(&job.devices)) },
+            defining,
+            code_objects: 0,
+            part,
+            done: Vec::new(),
+            search_error: None,
+            broken: None,
+        };
         let extract = &|together: CodeObjectsOfBundle<'_, ReadTarget, CodeObject>| extract(job, &inputs, together);
-        let (mut done, mut search_error, mut broken) = (Vec::new(), None, None);
         const SAME_WEIGHT: usize = 1;
         let reading = Reading::new(&scan, Keep::Nothing).up_to_fault();
-        let read = reading.run(input, extract, &|_| SAME_WEIGHT, &mut |visit| {
-            let is_over = match visit {
-                Visit::Bundle(_, found, reads) => {
-                    if let Err(error) = self.add_bundle(&found, &mut file, reads) {
-                        search_error.get_or_insert(add_place(error, found.place));
-                    }
-                    // Code objects that were found before the error are still extracted, because one of them may have
-                    // an error that comes first in the file.
-                    search_error.is_some()
-                }
-                Visit::Split(_, split) => {
-                    self.keep_missing_archives(file.input, &split);
-                    false
-                }
-                Visit::Bad(part) => {
-                    if matches!(part.what, Bad::Broken(_)) {
-                        broken = part.into_error();
-                    }
-                    false
-                }
-                Visit::Unread(part) => {
-                    if part.place.steps().is_empty() {
-                        file.part.unread_format = Some(part.what.name());
-                    }
-                    false
-                }
-                Visit::Archive(..) => false,
-                Visit::End(place, reads) => {
-                    self.add_loaded_at_end(place, &mut file, reads);
-                    search_error.is_some()
-                }
-                Visit::Read(extracted) => {
-                    let has_failed = extracted.iter().any(|(_, extracted)| extracted.is_err());
-                    done.extend(extracted);
-                    has_failed
-                }
-            };
-            Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        });
+        let read = reading.run(input, extract, &|_| SAME_WEIGHT, &mut |visit| Ok(self.visit(&mut file, visit)));
         let contents = input.unless_changed(read)?;
-        // The mark `has_parts` is for reports: the sizes of the parts count instead of the size of the whole.
-        for (_, extracted) in &mut done {
-            if let Ok(pending) = extracted {
-                contents.holders.mark(&mut pending.extracted.code_object);
+        input.unless_changed(file.into_pending(&contents.holders))
+    }
+
+    /// Takes part in the search of a file: adds the code objects to be extracted, and keeps what was extracted. Breaks
+    /// off after an error.
+    fn visit(
+        &mut self,
+        file: &mut FileSearch<'_, 'j>,
+        visit: Visit<'_, ReadTarget, CodeObject, Vec<(usize, Result<Pending<'j>>)>>,
+    ) -> ControlFlow<()> {
+        let mut is_over = false;
+        match visit {
+            Visit::Bundle(_, found, reads) => {
+                if let Err(error) = self.add_bundle(&found, file, reads) {
+                    file.search_error.get_or_insert(add_place(error, found.place));
+                }
+                // Code objects that were found before the error are still extracted, because one of them may have an
+                // error that comes first in the file.
+                is_over = file.search_error.is_some();
             }
+            Visit::End(place, reads) => {
+                self.add_loaded_at_end(place, file, reads);
+                is_over = file.search_error.is_some();
+            }
+            Visit::Read(extracted) => {
+                is_over = extracted.iter().any(|(_, extracted)| extracted.is_err());
+                file.done.extend(extracted);
+            }
+            Visit::Split(_, split) => self.keep_missing_archives(file.input, &split),
+            // The reading ends at this part by itself.
+            Visit::Bad(part) if matches!(part.what, Bad::Broken(_)) => file.broken = part.into_error(),
+            Visit::Unread(part) if part.place.steps().is_empty() => {
+                file.part.unread_format = Some(part.what.name());
+            }
+            Visit::Bad(_) | Visit::Unread(_) | Visit::Archive(..) => {}
         }
-        if let Some(error) = search_error.or(broken) {
-            // The error of the search comes after those of the code objects that were found before it.
-            const LAST_POSITION: usize = usize::MAX;
-            done.push((LAST_POSITION, Err(error)));
-        }
-        // The results are collected in the order of the file, so the first error is returned.
-        input.unless_changed(in_order(done).into_iter().collect())
+        if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Adds the code objects that runtimes choose at a place to `reads`, if GPUs are asked for. A runtime chooses among
@@ -695,6 +688,31 @@ struct FileSearch<'f, 'j> {
     /// The number of code objects in the bundles so far, matching or not.
     code_objects: usize,
     part: &'f mut ExtractedPart<'j>,
+    /// The files that are written, or the errors, each with the position of its code object.
+    done: Vec<(usize, Result<Pending<'j>>)>,
+    /// The first error about a bundle, after which no further code object is added.
+    search_error: Option<Error>,
+    /// The error for a part that begins like device code but cannot be read, where the reading ended.
+    broken: Option<Error>,
+}
+
+impl<'j> FileSearch<'_, 'j> {
+    /// Returns the written files in the order of their code objects, or the error that comes first in the file.
+    fn into_pending(mut self, holders: &CodeObjectsWithParts) -> Result<Vec<Pending<'j>>> {
+        // The mark `has_parts` is for reports: the sizes of the parts count instead of the size of the whole.
+        for (_, extracted) in &mut self.done {
+            if let Ok(pending) = extracted {
+                holders.mark(&mut pending.extracted.code_object);
+            }
+        }
+        if let Some(error) = self.search_error.or(self.broken) {
+            // The error of the search comes after those of the code objects that were found before it.
+            const LAST_POSITION: usize = usize::MAX;
+            self.done.push((LAST_POSITION, Err(error)));
+        }
+        // The results are collected in the order of the file, so the first error is returned.
+        in_order(self.done).into_iter().collect()
+    }
 }
 
 /// A code object to extract.
@@ -735,8 +753,8 @@ fn extract<'j>(
     finished
 }
 
-/// Returns the name of the kind of a code object that is passed over because it cannot be read, or `None` for others. If
-/// the user asked for some code objects only, an unreadable one is an error instead.
+/// Returns the name of the kind of a code object that cannot be read and is left out without an error, or `None` for
+/// others. If the user asked for some code objects only, an unreadable one is an error instead.
 fn passed_over(request: &Request<'_>, code_object: &CodeObjectRef<'_>) -> Option<&'static str> {
     if request.takes_all() { code_object.unread().map(|unread| unread.name()) } else { None }
 }

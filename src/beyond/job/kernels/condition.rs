@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::condition::{Failure, Judged, nearest_name, size_in_bytes, word_and_rest};
+use super::super::condition::{Failure, Judged, nearest_name, word_and_rest};
 use super::column::{KernelColumn, NUMBERS, SCRATCH, spills};
 use super::row::NamedKernel;
 use crate::base::display::alternatives;
@@ -78,6 +78,19 @@ impl KernelCondition {
             Self::Above(column, _) => (column.number)(kernel),
         }
     }
+}
+
+/// The units of sizes. `B` is last, because the other units end with it.
+const UNITS: [(&str, u64); 4] = [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
+
+/// Parses a size with one of the [`UNITS`], or a number of bytes without a unit. Returns `None` if the text is neither.
+fn size_in_bytes(text: &str) -> Option<u64> {
+    for (unit, factor) in UNITS {
+        if let Some(number) = text.strip_suffix(unit) {
+            return number.trim_end().parse::<u64>().ok()?.checked_mul(factor);
+        }
+    }
+    text.parse().ok()
 }
 
 /// Returns the message about a text that is not a condition: the conditions, and the one that may be meant.
@@ -293,7 +306,7 @@ mod tests {
             (" spill ", "spill"),
             ("vgpr > 128", "vgpr>128"),
             ("code>5kB", "code>5000"),
-            ("lds > 1.5 kB", "lds>1500"),
+            ("lds > 15 kB", "lds>15000"),
             ("kernarg>7B", "kernarg>7"),
         ] {
             let parsed = KernelCondition::parse(spaced).map(|condition| condition.to_string());

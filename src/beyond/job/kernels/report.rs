@@ -51,7 +51,7 @@ impl Report for KernelsReport {}
 pub struct OtherCode {
     /// The kind of the content, as in the report of `inspect`.
     pub image_kind: &'static str,
-    /// The number of them.
+    /// The number of code objects of this kind.
     #[cfg_attr(all(test, feature = "serde"), schemars(range(min = 1)))]
     pub code_objects: usize,
 }

@@ -41,35 +41,26 @@ pub(super) fn rewrite(
     for member in archive.members_before_padding() {
         let member = member?;
         let content = archive.content_of(&member)?;
-        expected.push((member.name, content.len()));
         let range = archive.range_of(&member, content);
         run.progress = progress_of_archive.subrange(&range, data.len());
-        if !may_hold_bundles(Magic::identify(content.bytes())) {
-            continue;
-        }
-        // Nothing of the member is done yet.
-        run.progress.report(0, 1, observer);
-        let place = place.join(Step::Member(member.name.to_vec()));
-        let old = Input::spool(Path::new(""), content.reader()).with_path(data.path())?;
-        let (new, of_member) = run.rewrite_member(&old, &place, observer)?;
-        let Some(new) = new else {
+        let mut new_content = None;
+        if may_hold_bundles(Magic::identify(content.bytes())) {
+            let place = place.join(Step::Member(member.name.to_vec()));
+            let (new, of_member) = rewrite_member(run, content, &place, observer)?;
             result.add(&of_member);
+            new_content = new;
+        }
+        // A member that stays is copied later, together with the data around it.
+        let Some(new) = new_content else {
+            expected.push((member.name, content.len()));
             continue;
         };
-        // A member that is not written below is copied later, together with the data around it.
-        if new.len() >= old.len() && !run.must_change(of_member.dropped) {
-            result.add(&of_member.for_kept_file());
-            continue;
-        }
-        result.add(&of_member);
+        expected.push((member.name, new.len()));
         is_changed = true;
-        if let Some((_, len)) = expected.last_mut() {
-            *len = new.len();
-        }
         to.copy_until(range.start)?;
         let header = archive.header_for(&member, content, new.len())?;
-        let len = len_u64(&header) + new.len();
         // Members start at even offsets.
+        let len = len_u64(&header) + new.len();
         let padding = if len.is_multiple_of(2) { "" } else { "\n" };
         to.write(&[Piece::Bytes(header), Piece::Input(new.as_slice()), Piece::Bytes(padding.into())])?;
         to.skip_until(range.end);
@@ -91,6 +82,25 @@ pub(super) fn rewrite(
         return Err(unexpected_parts(data.path(), "members"));
     }
     Ok((output, result))
+}
+
+/// Recompresses a member at a place. Returns its new content and the numbers for it. The new content is `None` if the
+/// member stays as it is: it has no bundles, or would not become smaller and lost no code.
+fn rewrite_member(
+    run: &mut Recompression<'_>,
+    content: Slice<'_>,
+    place: &Place,
+    observer: &mut Observer<'_>,
+) -> Result<(Option<Input>, Recompressed)> {
+    // Nothing of the member is done yet.
+    run.progress.report(0, 1, observer);
+    let old = Input::spool(Path::new(""), content.reader()).with_path(content.path())?;
+    match run.rewrite_member(&old, place, observer)? {
+        (Some(new), numbers) if new.len() >= old.len() && !run.must_change(numbers.dropped) => {
+            Ok((None, numbers.for_kept_file()))
+        }
+        rewritten => Ok(rewritten),
+    }
 }
 
 /// Returns whether an archive has exactly these members: each with its name and the length of its content.

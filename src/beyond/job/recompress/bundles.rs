@@ -34,12 +34,13 @@ pub(super) struct FileRecompression<'r, 'j, 'o> {
 pub(super) enum NewForm<'d> {
     /// The old bytes.
     AsItWas {
-        /// Whether a new form was made that would have been larger.
+        /// Whether a compressed form was made that would have been larger.
         is_unchanged: bool,
     },
     /// A fatbin, or a compressed bundle.
     Made(Box<Input>),
-    /// Not compressed. It is planned again when it is written. The bundle is there if it had to be inflated.
+    /// Not compressed, with the inflated bundle, or `None` if the old one is not compressed. The header and the order
+    /// of the code objects are made only when this form is written.
     Plain(Option<Box<Bundle<'d>>>),
 }
 
@@ -63,26 +64,11 @@ impl<'r, 'j, 'o> FileRecompression<'r, 'j, 'o> {
         old: &OldBundle<'r, Option<PickedBundle>>,
         form: NewForm<'r>,
     ) -> Result<()> {
+        self.count(old, &form, is_offload_binary(writer.data, &old.head))?;
         let (bundle, kept) = (&old.head, removing(old));
-        if is_offload_binary(writer.data, bundle) {
-            // This job does not compress offload binaries. The count is for the advice to pack them again.
-            self.result.uncompressed += usize::from(bundle.compressed.is_none());
-        }
         match form {
-            NewForm::AsItWas { is_unchanged } => {
-                self.result.unchanged += usize::from(is_unchanged);
-                writer.write_bundle(bundle, BundleForm::AsItWas, old.room)?;
-            }
+            NewForm::AsItWas { .. } => writer.write_bundle(bundle, BundleForm::AsItWas, old.room)?,
             NewForm::Made(made) => {
-                let is_fatbin = is_fatbin(bundle);
-                // A code object never becomes larger, so none became smaller if the length is the same. Without
-                // compression, nothing was expected to become smaller.
-                let is_same = kept.is_none() && made.len() == bundle.stored_len()? && !bundle.entries.is_empty();
-                self.result.unchanged += usize::from(is_fatbin && is_same && self.run.job.compression.is_some());
-                // Old HIP runtimes do not read compressed bundles, so a note tells the user how many there are.
-                let mut ids = bundle.entries.iter().filter_map(|entry| entry.entry.entry_id());
-                let is_for_hip = ids.any(|id| id.kind().is_hip());
-                self.result.packed += usize::from(!is_fatbin && bundle.compressed.is_none() && is_for_hip);
                 writer.write_bundle(bundle, BundleForm::New(&[Piece::Input(made.as_slice())]), old.room)?;
             }
             NewForm::Plain(inflated) => {
@@ -97,12 +83,42 @@ impl<'r, 'j, 'o> FileRecompression<'r, 'j, 'o> {
                 }
             }
         }
+        if let Some(kept) = kept {
+            self.run.kept.insert(bundle.offset, kept.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Counts a bundle that is written in a form.
+    fn count(
+        &mut self,
+        old: &OldBundle<'r, Option<PickedBundle>>,
+        form: &NewForm<'r>,
+        is_offload_binary: bool,
+    ) -> Result<()> {
+        let bundle = &old.head;
+        let is_compressed = bundle.compressed.is_some();
+        // This job does not compress offload binaries. The count is for the advice to pack them again.
+        self.result.uncompressed += usize::from(is_offload_binary && !is_compressed);
+        match form {
+            NewForm::AsItWas { is_unchanged } => self.result.unchanged += usize::from(*is_unchanged),
+            NewForm::Made(made) if is_fatbin(bundle) => {
+                // A code object never becomes larger, so none became smaller if the length is the same. Without
+                // compression, nothing was expected to become smaller.
+                let is_same = removing(old).is_none() && made.len() == bundle.stored_len()?;
+                let is_unchanged = is_same && !bundle.entries.is_empty() && self.run.job.compression.is_some();
+                self.result.unchanged += usize::from(is_unchanged);
+            }
+            NewForm::Made(_) => {
+                // Old HIP runtimes do not read compressed bundles, so a note tells the user how many there are.
+                let mut ids = bundle.entries.iter().filter_map(|entry| entry.entry.entry_id());
+                self.result.packed += usize::from(!is_compressed && ids.any(|id| id.kind().is_hip()));
+            }
+            NewForm::Plain(_) => {}
+        }
         if let Some(PickedBundle { kept, device_count, .. }) = &old.choice {
             self.kept_devices += device_count;
             self.result.dropped += bundle.entries.len() - kept.len();
-        }
-        if let Some(kept) = kept {
-            self.run.kept.insert(bundle.offset, kept.to_vec());
         }
         Ok(())
     }

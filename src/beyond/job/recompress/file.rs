@@ -83,27 +83,34 @@ impl Recompression<'_> {
             return archive::rewrite(self, data, place, output, observer);
         }
         // `read_fat_object` returns a bundle only if the job removes code: a fat object is not compressed.
-        let (mut output, result) = if let Some(bundle) = object::read_fat_object(self, data)? {
-            object::rewrite_fat(self, data, &bundle, output)?
-        } else if let Some((object, sections)) = self.resizable_sections(data)? {
+        if let Some(bundle) = object::read_fat_object(self, data)? {
+            let rewritten = object::rewrite_fat(self, data, &bundle, output)?;
+            return self.checked(data, rewritten);
+        }
+        if let Some((object, sections)) = self.resizable_sections(data)? {
             let (output, mut result) = object::rewrite(self, data, (&object, sections), output, observer)?;
-            // A section gets a hole only if zeros followed its bundles before (`FileRewrite::end_section`). The hole
+            // A section gets a hole only if zeros followed its bundles before (`BundleWriter::end_section`). The hole
             // is not taken out of the object: a later job could not tell how many zeros to put back.
             if result.holes > 0 {
                 let place = place.to_string();
                 result.holes_left.push(HoleLeft { place, size: result.holes, reason: HoleReason::NotUndone });
             }
-            (output, result)
-        } else if is_program(Magic::identify(data.bytes())) {
+            return self.checked(data, (output, result));
+        }
+        if is_program(Magic::identify(data.bytes())) {
             // It is checked before its holes are taken out, and again after that.
             return self.rewrite_linked(data, place, output, observer);
-        } else {
-            self.rewrite_at_offsets(data, output, observer)?.0
-        };
-        // Without bundles, the output is incomplete, and not used.
+        }
+        let (rewritten, _) = self.rewrite_at_offsets(data, output, observer)?;
+        self.checked(data, rewritten)
+    }
+
+    /// Returns a rewritten file after a search of it has found the code that was to be kept of `old`. Without bundles,
+    /// the output is incomplete and not used, so it is not searched.
+    fn checked(&self, old: Slice<'_>, (mut output, result): RewrittenFile) -> Result<RewrittenFile> {
         if result.bundles > 0 {
-            let written = output.read_again(data.path())?;
-            self.find_expected(data, written.as_slice())?;
+            let written = output.read_again(old.path())?;
+            self.find_expected(old, written.as_slice())?;
         }
         Ok((output, result))
     }
@@ -134,8 +141,7 @@ impl Recompression<'_> {
             return Ok(None);
         }
         let object = Relocatable::read(data.bytes());
-        let removes = self.job.removes();
-        if object.is_none() && !removes {
+        if object.is_none() && !self.job.removes() {
             return Ok(None);
         }
         let sections = movable_sections(data)?;
@@ -145,11 +151,9 @@ impl Recompression<'_> {
         {
             return Ok(Some((object, sections)));
         }
-        if !removes
-            || !sections
-                .iter()
-                .any(|section| Magic::identify(section.bytes()) == Magic::Container(Format::OffloadBinary))
-        {
+        let is_offload_binary =
+            |section: &Slice<'_>| Magic::identify(section.bytes()) == Magic::Container(Format::OffloadBinary);
+        if !self.job.removes() || !sections.iter().any(is_offload_binary) {
             return Ok(None);
         }
         let reason =

@@ -26,6 +26,24 @@ use crate::beyond::scan::{Place, bundle_sections};
 use crate::llvm::container::Limits;
 use crate::llvm::container::sequence::Inflate;
 
+/// The holes that an earlier job took out of a file.
+enum OldHoles {
+    None,
+    /// The changes that put them back.
+    Found(Vec<ChangedRange<'static>>),
+    /// Another tool has rewritten the file since, so they cannot be put back.
+    Lost,
+}
+
+impl OldHoles {
+    fn into_changes(self) -> Option<Vec<ChangedRange<'static>>> {
+        match self {
+            Self::Found(changes) => Some(changes),
+            Self::None | Self::Lost => None,
+        }
+    }
+}
+
 /// The old file, as the steps of a job change it before they rewrite its bundles.
 struct OldFile<'d> {
     format: LinkedFormat,
@@ -84,16 +102,16 @@ impl Recompression<'_> {
         let is_signature_dropped = format == LinkedFormat::Pe && self.job.drop_signature;
         let changes = if is_signature_dropped { pe::remove_signature(data.bytes()) } else { None };
         let without_signature = write_aside(data, changes)?;
-        let unsigned = match &without_signature {
-            Some(written) => written.as_slice(),
-            None => data,
-        };
+        let unsigned = without_signature.as_ref().map_or(data, Input::as_slice);
         let can_remove_holes = format.ensure_can_remove_holes(unsigned);
-        let restoring =
-            if can_remove_holes.is_ok() { self.changes_to_restore_holes(unsigned, self.job.limits)? } else { Ok(None) };
-        // The error means that another tool has rewritten the file, so the holes of an earlier job do not come back.
-        let is_restored = restoring.is_ok();
-        let with_old_holes = write_aside(unsigned, restoring.unwrap_or_default())?;
+        let old_holes = match can_remove_holes {
+            Ok(()) => self.find_old_holes(unsigned, self.job.limits)?,
+            // Nothing was taken out of a file like this.
+            Err(_) => OldHoles::None,
+        };
+        // Only a job without compression promises to restore the file that an earlier job made smaller.
+        let is_not_restored = matches!(old_holes, OldHoles::Lost) && self.job.compression.is_none();
+        let with_old_holes = write_aside(unsigned, old_holes.into_changes())?;
         // No tool will change the file any more: the user says so, it is a member of a zip file, or it is shorter
         // already.
         let is_finished = self.job.close_gaps || self.is_in_zip || with_old_holes.is_some();
@@ -105,25 +123,24 @@ impl Recompression<'_> {
         {
             result.holes_left.push(HoleLeft { place: place.to_string(), size: result.holes, reason });
         }
-        // Only a job without compression promises to restore the file that an earlier job made smaller.
-        if !is_restored && self.job.compression.is_none() {
+        if is_not_restored {
             result.not_restored.push(place.to_string());
         }
         Ok((output, result))
     }
 
-    /// Returns the changes that put back the holes that an earlier job took out of a file, or `None` if it took none.
-    /// The inner error means that another tool has rewritten the file since, so the holes cannot come back.
-    fn changes_to_restore_holes(
-        &self,
-        data: Slice<'_>,
-        limits: Limits,
-    ) -> Result<Result<Option<Vec<ChangedRange<'static>>>, gaps::RewrittenSince>> {
-        Ok(match LinkedFormat::identify(data) {
+    /// Finds the holes that an earlier job took out of a file.
+    fn find_old_holes(&self, data: Slice<'_>, limits: Limits) -> Result<OldHoles> {
+        let changes = match LinkedFormat::identify(data) {
             LinkedFormat::Elf => elf::open(data.bytes()),
             // An ELF file still has its old headers, which tell where holes were. In a PE file, holes were at some of
             // these ends.
             LinkedFormat::Pe => pe::open(data.bytes(), &self.ends_of_bundle_sections(data, limits)?),
+        };
+        Ok(match changes {
+            Ok(Some(changes)) => OldHoles::Found(changes),
+            Ok(None) => OldHoles::None,
+            Err(gaps::RewrittenSince) => OldHoles::Lost,
         })
     }
 
@@ -139,10 +156,7 @@ impl Recompression<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<(Output, Recompressed, Option<HoleReason>)> {
         let path = old.unsigned.path();
-        let old_bundles = match old.with_old_holes {
-            Some(with_old_holes) => with_old_holes.as_slice(),
-            None => old.unsigned,
-        };
+        let old_bundles = old.with_old_holes.map_or(old.unsigned, Input::as_slice);
         let ((made, mut result), holes) = self.rewrite_at_offsets(old_bundles, Output::temporary()?, observer)?;
         if result.bundles == 0 {
             return Ok((output, result, None));
@@ -194,7 +208,7 @@ impl Recompression<'_> {
     fn can_undo(&self, with_holes: &NewFile<'_>, changes: &[ChangedRange<'_>], output: &mut Output) -> Result<bool> {
         let without_holes = output.read_again(with_holes.made.path())?;
         let limits = limits_of_result(self.job.limits);
-        let Ok(Some(changes_back)) = self.changes_to_restore_holes(without_holes.as_slice(), limits)? else {
+        let OldHoles::Found(changes_back) = self.find_old_holes(without_holes.as_slice(), limits)? else {
             return Ok(false);
         };
         // The checksum of a PE file is computed anew, so it may differ.

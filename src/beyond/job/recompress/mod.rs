@@ -255,7 +255,7 @@ pub struct RecompressedZip {
     /// The number of members with new contents, without `RECORD` and `METADATA` of a wheel.
     pub members: usize,
     /// The number of members left unchanged because they would not have become smaller.
-    pub kept: usize,
+    pub unchanged: usize,
     /// The size of the old zip file in bytes.
     pub before: u64,
     /// The size of the new zip file in bytes.

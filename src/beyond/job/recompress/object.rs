@@ -1,6 +1,8 @@
 //! Recompresses the sections of a relocatable object, whose other data moves, and removes code from fat objects.
 
-use super::super::rewrite::bundles::BundleWriter;
+use std::ops::Range;
+
+use super::super::rewrite::bundles::{BundleWriter, MovedRanges};
 use super::super::rewrite::form::{as_member, read_contents};
 use super::super::rewrite::{changed, changed_len};
 use super::Recompressed;
@@ -39,22 +41,15 @@ pub(super) fn rewrite(
         let old = section.offset()..section.end();
         writer.to.skip_until(old.start);
         let start = writer.to.written();
-        let moved = writer.rewrite_adjacent(section, limits, &mut work)?;
-        writer.end_section(&moved, &old)?;
-        written.push((old, start..writer.to.written(), moved));
+        let bundles = writer.rewrite_adjacent(section, limits, &mut work)?;
+        writer.end_section(&bundles, &old)?;
+        written.push(WrittenSection { old, new: start..writer.to.written(), bundles });
     }
     let (to, mut result) = work.finish(writer);
     let made = to.output.into_input(data.path())?;
     let mut contents = Vec::new();
-    for (old, new, ranges) in written {
-        let (old_section, new_section) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
-        let mut moved = Vec::new();
-        for (before, now) in ranges {
-            // Symbols and relocations may lead into a bundle only if its bytes are the same.
-            let is_same = old_section.claimed(&before)?.bytes() == new_section.claimed(&now)?.bytes();
-            moved.push(MovedBundle { before, now, is_same });
-        }
-        contents.push(NewContent { old, new: new_section, moved });
+    for section in written {
+        contents.push(section.new_content(data, made.as_slice())?);
     }
     let changes = object.changes(&contents).map_err(|reason| {
         let reason = format!("cannot rewrite the bundles: {reason}");
@@ -62,6 +57,29 @@ pub(super) fn rewrite(
     })?;
     result.note_len(data.len(), changed_len(data, &changes));
     Ok((changed(data, &changes, output)?, result))
+}
+
+/// A section of an object whose bundles were written again.
+struct WrittenSection {
+    /// The range of the section in the object.
+    old: Range<u64>,
+    /// The range of the new section in the temporary file.
+    new: Range<u64>,
+    bundles: MovedRanges,
+}
+
+impl WrittenSection {
+    /// Returns the section as a change of the `object`. `made` is the temporary file with the new sections.
+    fn new_content<'m>(self, object: Slice<'_>, made: Slice<'m>) -> Result<NewContent<'m>> {
+        let (old, new) = (object.claimed(&self.old)?, made.claimed(&self.new)?);
+        let mut moved = Vec::new();
+        for (before, now) in self.bundles {
+            // Symbols and relocations may lead into a bundle only if its bytes are the same.
+            let is_same = old.claimed(&before)?.bytes() == new.claimed(&now)?.bytes();
+            moved.push(MovedBundle { before, now, is_same });
+        }
+        Ok(NewContent { old: self.old, new, moved })
+    }
 }
 
 /// Reads the bundle of a fat object that the job has to rewrite. Returns `None` for other files. Also returns `None` if
@@ -106,12 +124,10 @@ pub(super) fn rewrite_fat(
     // The bundler writes some tables of the host twice, and other tools do not. If the new object is therefore larger
     // than the old one, keep the old object and take out only the sections of the removed code. The old object has its
     // code in sections of the same names, so linkers read it too.
-    if total_len(&pieces)? > data.len() {
-        let dropped: Vec<usize> = (0..bundle.entries.len()).filter(|index| !kept.contains(index)).collect();
-        // If the sections cannot be taken out (`None`), the larger object is written: the code has to be removed.
-        if let Some(old_without_dropped) = FatObject.without(data, &dropped) {
-            pieces = old_without_dropped;
-        }
+    let is_larger = total_len(&pieces)? > data.len();
+    // If the sections cannot be taken out (`None`), the larger object is written: the code has to be removed.
+    if is_larger && let Some(old_without_dropped) = FatObject.without(data, |index| !kept.contains(&index)) {
+        pieces = old_without_dropped;
     }
     let changes = [(0..data.len(), pieces)];
     (result.dropped, result.emptied) = (dropped, usize::from(device_count == 0));
@@ -139,19 +155,15 @@ fn ensure_fat(data: Slice<'_>, members: &[Member<'_>]) -> Result<()> {
 }
 
 impl FatObject {
-    /// Plans a fat object without the sections of some entries, which are given by their indices. Everything else
-    /// stays, also the old copies of the tables that [`plan`](FatObject::plan) writes again. Returns `None` if that is not
-    /// possible.
-    fn without<'a>(&self, data: Slice<'a>, dropped: &[usize]) -> Option<Vec<Piece<'a>>> {
-        let (object, mut found) = Self::read_object(data.bytes(), data.offset()).ok()??;
+    /// Plans the fat object in `data` without the sections of some entries, which `is_dropped` names by their indices.
+    /// Everything else stays, also the old copies of the tables that [`plan`](FatObject::plan) writes again. Returns
+    /// `None` if that is not possible.
+    fn without<'a>(&self, data: Slice<'a>, is_dropped: impl Fn(usize) -> bool) -> Option<Vec<Piece<'a>>> {
+        let (object, found) = Self::read_object(data.bytes(), data.offset()).ok()??;
         // A section without an ID is not an entry.
-        found.retain(|section| section.name.len() > MAGIC.len());
-        let mut removed = Vec::with_capacity(dropped.len());
-        for (index, section) in found.into_iter().enumerate() {
-            if dropped.contains(&index) {
-                removed.push(section);
-            }
-        }
+        let of_entries = found.into_iter().filter(|section| section.name.len() > MAGIC.len());
+        let dropped = of_entries.enumerate().filter(|(index, _)| is_dropped(*index));
+        let removed: Vec<_> = dropped.map(|(_, section)| section).collect();
         let parts = object.remove_sections(&removed).ok()?;
         let mut pieces = Vec::new();
         for part in parts {

@@ -12,10 +12,10 @@ use std::path::Path;
 use super::super::rewrite::progress::ProgressRange;
 use super::super::rewrite::record::HashAndSize;
 use super::super::rewrite::zip::{PackedMember, WheelMember, ZipWriter, hash_and_size_of, take_record};
+use super::RecompressedZip;
 use super::archive::is_archive;
 use super::local_version::WheelVersion;
 use super::run::{Recompression, may_hold_bundles};
-use super::{Recompressed, RecompressedZip};
 use crate::base::display::shown;
 use crate::base::error::{Error, Malformed, Result};
 use crate::base::io::input::{Input, Slice};
@@ -68,7 +68,7 @@ pub(super) fn rewrite(
                     made
                 }
             };
-            result.kept += usize::from(made.is_kept);
+            result.unchanged += usize::from(made.is_unchanged);
             result.members += usize::from(made.is_rewritten);
             run.add_member(made.run);
             match made.new {
@@ -128,13 +128,13 @@ struct MadeMember<'m> {
     /// Whether bundles of the member were rewritten, and it changes.
     is_rewritten: bool,
     /// Whether it stays because it would not have become smaller.
-    is_kept: bool,
+    is_unchanged: bool,
 }
 
 impl<'m> MadeMember<'m> {
     /// A member that stays as it is.
     fn unchanged(run: Recompression<'m>, hash_and_size: Option<HashAndSize>) -> Self {
-        Self { run, new: None, hash_and_size, is_rewritten: false, is_kept: false }
+        Self { run, new: None, hash_and_size, is_rewritten: false, is_unchanged: false }
     }
 
     /// Returns the weight of the new contents.
@@ -196,63 +196,73 @@ impl<'m, 'd> MemberMaker<'m, 'd> {
         }
     }
 
-    /// Recompresses a member if it holds bundles.
-    ///
-    /// A job that removes targets also searches each member for code that it does not remove, and reports that code.
+    /// Recompresses a member if it holds bundles. Other members stay as they are.
     fn make_content(
+        &self,
+        run: Recompression<'m>,
+        member: &WheelMember<'d>,
+        observer: &mut Observer<'_>,
+    ) -> Result<MadeMember<'m>> {
+        let head = member.with_place(read_head(&member.content))?;
+        let magic = Magic::identify(&head);
+        if may_hold_bundles(magic) || is_archive(&head) {
+            self.rewrite_content(run, member, observer)
+        } else {
+            self.keep_other_member(run, member, magic.may_hold_code())
+        }
+    }
+
+    /// Recompresses a member that holds bundles. A member that exceeds a limit is an error.
+    fn rewrite_content(
         &self,
         mut run: Recompression<'m>,
         member: &WheelMember<'d>,
         observer: &mut Observer<'_>,
     ) -> Result<MadeMember<'m>> {
         let content = &member.content;
-        let head = member.with_place(read_head(content))?;
-        let magic = Magic::identify(&head);
-        let is_rewritten = may_hold_bundles(magic) || is_archive(&head);
-        // The search for code that remains (`note_remaining`) is needed only in members that may hold code.
-        let is_searched = run.remaining.is_some() && magic.may_hold_code();
-        // A member is inflated to be rewritten or searched. A member that exceeds a limit is not searched, but it is an
-        // error if the member is to be rewritten.
-        let is_inflated = if is_rewritten {
-            charge(&mut run, content).map_err(|error| error.at(&member.place))?;
-            true
-        } else {
-            is_searched && charge(&mut run, content).is_ok()
-        };
-        if !is_inflated {
-            let hash_and_size = if self.is_hash_needed { Some(member.hash_and_size()?) } else { None };
-            return Ok(MadeMember::unchanged(run, hash_and_size));
-        }
-        // Errors of rewriting get the place of the member, so the inflated data needs no path. A search gets the path
-        // of the zip file: it opens the members of a thin archive, which are separate files, relative to this path.
-        let path = if is_rewritten { Path::new("") } else { self.data.path() };
-        let old = match content.spool(path) {
-            // A broken member is copied as it is, unless its hash is needed.
-            Err(_) if !is_rewritten && !self.is_hash_needed => return Ok(MadeMember::unchanged(run, None)),
-            old => member.with_place(old)?,
-        };
-        let (new, result) = if is_rewritten {
-            run.rewrite_member(&old, &member.place, observer)?
-        } else {
-            (None, Recompressed::default())
-        };
+        charge(&mut run, content).map_err(|error| error.at(&member.place))?;
+        // Errors of rewriting get the place of the member, so the inflated data needs no path.
+        let old = member.with_place(content.spool(Path::new("")))?;
+        let (new, result) = run.rewrite_member(&old, &member.place, observer)?;
         let Some(new) = new else {
             run.result.add(&result);
             return self.keep_member(run, member, &old);
         };
-        let packed = PackedMember::new(member.content.form, new.as_slice())?;
+        let packed = PackedMember::new(content.form, new.as_slice())?;
         // The new member is written if it takes at most `len_max` bytes in the zip file. A stored member whose bundles
         // became smaller keeps its length, with a hole. It is written nevertheless, because the hole compresses well if
         // the wheel is compressed as a whole. A compressed member (`form` is `Some`) has to become at least one byte
         // shorter.
-        let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
+        let len_max = content.stored.len().saturating_sub(u64::from(content.form.is_some()));
         if packed.header_values.stored > len_max && !run.must_change(result.dropped) {
             run.result.add(&result.for_kept_file());
-            return Ok(MadeMember { is_kept: true, ..self.keep_member(run, member, &old)? });
+            return Ok(MadeMember { is_unchanged: true, ..self.keep_member(run, member, &old)? });
         }
         run.result.add(&result);
         note_remaining(&mut run, member, new.as_slice())?;
         Ok(MadeMember { new: Some((new, packed)), is_rewritten: true, ..MadeMember::unchanged(run, None) })
+    }
+
+    /// Keeps a member without bundles as it is. If the job removes targets and the member `may_hold_code`, searches the
+    /// member for code of these targets, unless it exceeds a limit.
+    fn keep_other_member(
+        &self,
+        mut run: Recompression<'m>,
+        member: &WheelMember<'d>,
+        may_hold_code: bool,
+    ) -> Result<MadeMember<'m>> {
+        let is_searched = run.remaining.is_some() && may_hold_code && charge(&mut run, &member.content).is_ok();
+        if !is_searched {
+            let hash_and_size = if self.is_hash_needed { Some(member.hash_and_size()?) } else { None };
+            return Ok(MadeMember::unchanged(run, hash_and_size));
+        }
+        // The search opens the members of a thin archive, which are separate files, relative to the zip file.
+        match member.with_place(member.content.spool(self.data.path())) {
+            Ok(old) => self.keep_member(run, member, &old),
+            // A broken member is copied as it is, unless its hash is needed.
+            Err(_) if !self.is_hash_needed => Ok(MadeMember::unchanged(run, None)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Keeps a member as it is, and searches it for code that remains.
@@ -304,8 +314,8 @@ fn finish(
     if !is_changed || (is_larger && may_stay) {
         zip.keep_old_file()?;
         run.result = std::mem::take(&mut run.result).for_kept_file();
-        // All members count as kept.
-        result.kept += result.members;
+        // All members count as unchanged.
+        result.unchanged += result.members;
         result.members = 0;
     } else {
         zip.ensure_valid()?;

@@ -27,7 +27,8 @@ use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::{Magic, Rule, SearchEntry};
 use crate::beyond::runtime::loadable::header_ends;
 use crate::beyond::scan::{
-    BundleInfo, CodeObject, CodeObjectRef, Format, FoundBundle, Scan, Step, UNKNOWN_SPACE_END, bundle_sections, is_zip,
+    BundleInfo, CodeObject, CodeObjectRef, Format, FoundBundle, Place, Scan, Step, UNKNOWN_SPACE_END, bundle_sections,
+    is_zip,
 };
 use crate::llvm::container::binary::ENTRY_FIELDS;
 
@@ -66,7 +67,8 @@ pub struct Replace {
     pub uri: Uri,
     /// The file with the new code object.
     pub content: PathBuf,
-    /// The file to write, which may be that of the URI, or a directory, in which the file gets the name of that one.
+    /// The file to write, which may be the file of the URI. If it is a directory, the new file gets the name of the
+    /// file of the URI.
     pub output: PathBuf,
     /// The compression of bundles that are compressed.
     pub compression: Compression,
@@ -119,7 +121,7 @@ struct ReplacedCodeObject {
     range: Range<u64>,
     /// Whether the code object is the whole file, without any container.
     is_file: bool,
-    /// Whether its container is in a file of such containers, so that the containers after it may move.
+    /// Whether the file holds only containers of this format, so that the containers after this one may move.
     may_move: bool,
     /// The compressed members that lead to its bundle, each with its number among the members of its name.
     members: Vec<(Vec<u8>, u64)>,
@@ -364,6 +366,17 @@ impl Replace {
     }
 }
 
+/// Returns the compressed members that lead to a place, each with its number among the members of its name.
+fn compressed_members(place: &Place) -> Result<Vec<(Vec<u8>, u64)>> {
+    // A URI of the place lists its compressed members, whatever the range in it.
+    const ANY_RANGE: Range<u64> = 0..0;
+    let mut members = Vec::new();
+    if let Some(uri) = place.uri(ANY_RANGE, None)? {
+        members.extend(uri.members().map(|(name, number)| (name.to_vec(), number)));
+    }
+    Ok(members)
+}
+
 impl ReplacedCodeObject {
     /// Returns the properties of a code object that decide how it is replaced. Returns `None` if its bytes are not a
     /// single range, as the host code of a fat object.
@@ -386,24 +399,19 @@ impl ReplacedCodeObject {
         let is_in_file_itself = place.steps().is_empty();
         // A zip file has a checksum of each member, so no bytes of a member can be changed alone.
         let is_zipped = is_zip && matches!(place.steps().first(), Some(Step::Member(_)));
-        let is_file_of_containers = matches!(
-            Magic::identify(file.bytes()),
-            Magic::Container(Format::Fatbin) | Magic::Container(Format::OffloadBinary)
-        ) && is_in_file_itself;
+        let is_file_of_containers = is_in_file_itself
+            && matches!(
+                Magic::identify(file.bytes()),
+                Magic::Container(Format::Fatbin) | Magic::Container(Format::OffloadBinary)
+            );
         let space_end = find_space_end(&found, bundle.end, file);
-        // A URI of the place lists its compressed members, whatever the range in it.
-        const ANY_RANGE: Range<u64> = 0..0;
-        let mut members = Vec::new();
-        if let Some(uri) = place.uri(ANY_RANGE, None)? {
-            members.extend(uri.members().map(|(name, number)| (name.to_vec(), number)));
-        }
         Ok(Some(Self {
             is_reachable: code_object.is_in_file() && !is_zipped,
             is_file: is_code_object && is_in_file_itself && range == (0..file.len()),
             // In a deep search, the data around the bundle is unknown, and must stay at its offset.
             may_move: is_file_of_containers && found.space_end != UNKNOWN_SPACE_END,
             space_end,
-            members,
+            members: compressed_members(place)?,
             is_elf: match code_object.in_place() {
                 Some(data) => Magic::identify(data.bytes()).is_gpu_elf(),
                 None => false,

@@ -157,23 +157,14 @@ impl<'r> BundleWriter<'r> {
         mut write: impl FnMut(&mut Self, &mut R, OldBundle<'r, R::Choice>, Result<R::Made>) -> Result<()>,
     ) -> Result<()> {
         let mut heads = Heads::new(self.data, data, limits, stay);
-        let mut ended = None;
-        while ended.is_none() {
-            // An error ends the list. The bundles before it are made first, because they may have errors too.
-            let (mut group, mut held) = (Vec::new(), 0_u64);
-            while held < HELD_MAX && ended.is_none() {
-                match heads.next_chosen(rewrite) {
-                    Ok(Some(old)) => {
-                        held = held.saturating_add(held_by(&old.head));
-                        group.push(old);
-                    }
-                    Ok(None) => ended = Some(Ok(())),
-                    Err(error) => ended = Some(Err(error)),
-                }
-            }
+        loop {
+            let (group, end) = heads.next_group(rewrite);
+            // If an error ends the bundles, those before it are made first, because they may have errors too.
             make_all(group, rewrite, |rewrite, old, made| write(self, rewrite, old, made))?;
+            if let Some(end) = end {
+                return end;
+            }
         }
-        ended.unwrap_or(Ok(()))
     }
 
     /// Writes the rest of an object's section, after its bundles were written. `old` is the range of the section in the
@@ -267,7 +258,7 @@ impl<'r> BundleWriter<'r> {
     }
 }
 
-/// The bundles of some data that are rewritten, one after another.
+/// Reads the bundles of some data that are to be rewritten, one after another, and no more of them than their headers.
 struct Heads<'r> {
     /// The file that has the data.
     file: Slice<'r>,
@@ -286,6 +277,26 @@ impl<'r> Heads<'r> {
     fn new(file: Slice<'r>, data: Slice<'r>, limits: Limits, stay: bool) -> Self {
         let read = bundles_in(data, Inflate::Headers, limits);
         Self { file, data, limits, stay, read, next: None, end: None }
+    }
+
+    /// Reads the next bundles, until they take [`HELD_MAX`] bytes of memory. Returns also how the bundles end: with an
+    /// error, or after the last one. `None` if more bundles may follow.
+    fn next_group<R: RewriteBundles<'r>>(
+        &mut self,
+        rewrite: &mut R,
+    ) -> (Vec<OldBundle<'r, R::Choice>>, Option<Result<()>>) {
+        let (mut group, mut held) = (Vec::new(), 0_u64);
+        while held < HELD_MAX {
+            match self.next_chosen(rewrite) {
+                Ok(Some(old)) => {
+                    held = held.saturating_add(held_by(&old.head));
+                    group.push(old);
+                }
+                Ok(None) => return (group, Some(Ok(()))),
+                Err(error) => return (group, Some(Err(error))),
+            }
+        }
+        (group, None)
     }
 
     /// Reads the next bundle, and lets `rewrite` decide about it.

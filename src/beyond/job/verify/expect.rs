@@ -73,7 +73,8 @@ pub(super) struct ExpectComparison<'e> {
     list: &'e mut dyn FnMut(Fault),
     /// The names of the GPUs in faults so far.
     named: BTreeSet<String>,
-    /// The code of the last unit with its use, and its mismatches, which are reused for equal code.
+    /// The code of the last unit, the way in which a program uses it, and its mismatches. If the next unit has equal
+    /// code, it has the same mismatches, which are not computed again.
     last: Option<(Arc<CodeSet>, CodeUse, Vec<Mismatch>)>,
     result: Expected,
 }
@@ -83,7 +84,7 @@ pub(super) struct ExpectComparison<'e> {
 pub(super) struct Expected {
     /// The indices of the expected GPUs that any code in the file serves.
     pub(super) served: BTreeSet<usize>,
-    /// Whether none of the bundles of some library serves some expected GPU.
+    /// Whether a library has no bundle that serves one of the expected GPUs.
     pub(super) has_unserved_library: bool,
     /// The directory of the file, if the file serves GPUs together with others there.
     pub(super) directories: ServingDirectories,
@@ -261,7 +262,8 @@ impl<'e> ExpectComparison<'e> {
                 continue;
             }
             let mut fault = bundle.fault(mismatch);
-            // `recompress --keep-for` makes bundles without any code of those without code for its GPUs.
+            // `recompress --keep-for` leaves a bundle without any code if the bundle had none for the GPUs that are
+            // kept.
             if unit.code.codes.is_empty() && of_library.iter().all(|lacking| lacking.gpu != mismatch.gpu) {
                 fault.text += &format!(", but other code of its library serves {}", mismatch.gpu);
             }

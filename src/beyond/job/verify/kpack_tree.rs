@@ -247,37 +247,49 @@ fn check_library(
         return faults;
     }
     for (target, indices) in served {
-        let target_name = shown(target);
-        // A library without any wrappers has a fault already.
-        if let Some(surplus) = list_indices(indices.difference(wrappers))
-            && !wrappers.is_empty()
-        {
-            faults.push(format!("no wrapper loads the code objects {surplus} for '{target_name}'"));
+        faults.extend(check_target(target, indices, wrappers, served));
+    }
+    faults
+}
+
+/// Returns the faults of a split library for one target ID, for which its archives have the code objects `indices`.
+/// `wrappers` are the indices of its wrappers, and `served` has all target IDs with their code objects.
+fn check_target(
+    target: &[u8],
+    indices: &BTreeSet<u32>,
+    wrappers: &BTreeSet<u32>,
+    served: &ServedWrappers,
+) -> Vec<String> {
+    let (mut faults, target_name) = (Vec::new(), shown(target));
+    // A library without any wrappers has a fault already.
+    if let Some(surplus) = list_indices(indices.difference(wrappers))
+        && !wrappers.is_empty()
+    {
+        faults.push(format!("no wrapper loads the code objects {surplus} for '{target_name}'"));
+    }
+    // Current loaders fall back to the code of more general target IDs.
+    let mut reachable = indices.clone();
+    for (general, general_indices) in served {
+        if !is_more_general(general, target) {
+            continue;
         }
-        // Current loaders fall back to the code of more general target IDs.
-        let mut reachable = indices.clone();
-        for (general, general_indices) in served {
-            if !is_more_general(general, target) {
-                continue;
-            }
-            let lacking = general_indices.intersection(wrappers).filter(|index| !indices.contains(index));
-            if let Some(fewer) = list_indices(lacking) {
-                faults.push(format!(
-                    "'{target_name}' lacks the code objects {fewer}, which '{}' has: loaders before August 2026 do \
-                     not fall back to that",
-                    shown(general)
-                ));
-            }
-            reachable.extend(general_indices);
-        }
-        // An archive may claim a target ID only because of other libraries, so no code at all is no fault.
-        if let Some(missing) = list_indices(wrappers.difference(&reachable))
-            && !reachable.is_empty()
-        {
+        let lacking = general_indices.intersection(wrappers).filter(|index| !indices.contains(index));
+        if let Some(fewer) = list_indices(lacking) {
             faults.push(format!(
-                "its kpack archives claim '{target_name}', but lack the code objects {missing} of its wrappers"
+                "'{target_name}' lacks the code objects {fewer}, which '{}' has: loaders before August 2026 do not \
+                 fall back to that",
+                shown(general)
             ));
         }
+        reachable.extend(general_indices);
+    }
+    // An archive may claim a target ID only because of other libraries, so no code at all is no fault.
+    if let Some(missing) = list_indices(wrappers.difference(&reachable))
+        && !reachable.is_empty()
+    {
+        faults.push(format!(
+            "its kpack archives claim '{target_name}', but lack the code objects {missing} of its wrappers"
+        ));
     }
     faults
 }

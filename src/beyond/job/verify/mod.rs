@@ -93,7 +93,7 @@ pub struct Verified {
     /// runtimes do not load them, unless a program defines the symbols, which it can do for variables alone. Only with
     /// `--expect` is that a fault.
     pub undefined: Vec<UndefinedInCode>,
-    /// The number of such code objects that are not listed.
+    /// The number of code objects with undefined symbols that are not listed.
     pub more_undefined: usize,
     /// The number of references to kpack archives with the device code of split ROCm libraries.
     pub kpack_references: usize,

@@ -109,7 +109,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
     if removed.is_empty() {
         return Err(stay_reason.unwrap_or(HoleReason::Small));
     }
-    // Headers come first: they decide which gaps are removed. `keep_alignment` then shortens the removed pages.
+    // `reserve_headers` leaves out whole gaps. `keep_alignment` then shortens the pages of the gaps that remain.
     let front = library.reserve_headers(&mut removed)?;
     let selected_len = removed_len(&removed);
     library.keep_alignment(&mut removed);
@@ -211,7 +211,7 @@ struct RemovedPages {
 
 /// The number of bytes in all removed pages.
 fn removed_len(removed: &[RemovedPages]) -> u64 {
-    total(removed.iter().map(|pages| len_of(&pages.range)))
+    total(ranges(removed).map(len_of))
 }
 
 /// The space for the new program headers at the front of the file.
@@ -292,7 +292,7 @@ impl ClosedHeaders {
         if !has_headers || !loaded.iter().all(|segment| can_be_mapped(segment)) {
             return Err(HoleReason::Alignment);
         }
-        let moves = moves_without(front, removed);
+        let moves = moves_without(front.len, ranges(removed));
         for (_, segment) in old.loaded_segments() {
             let (mut at, end) = (segment.offset, segment.offset.saturating_add(segment.size));
             let shift = segment.address.wrapping_sub(segment.offset);
@@ -315,11 +315,26 @@ impl ClosedHeaders {
     }
 }
 
-/// Returns the new offsets of the bytes of a file when pages are removed and headers are put in front.
-fn moves_without(front: &FrontHeaders, removed: &[RemovedPages]) -> OffsetMap {
-    let mut replaced = vec![(0..0, front.len)];
-    replaced.extend(removed.iter().map(|pages| (pages.range.clone(), 0)));
+/// Returns the new offsets of the bytes of a file when headers of `front_len` bytes are put in front, and ranges are
+/// removed.
+fn moves_without<'r>(front_len: u64, removed: impl Iterator<Item = &'r Range<u64>>) -> OffsetMap {
+    let mut replaced = vec![(0..0, front_len)];
+    replaced.extend(removed.map(|range| (range.clone(), 0)));
     OffsetMap::new(replaced)
+}
+
+/// The ranges of all removed pages.
+fn ranges(removed: &[RemovedPages]) -> impl Iterator<Item = &Range<u64>> {
+    removed.iter().map(|pages| &pages.range)
+}
+
+/// A file before [`close`] took pages out of it, as the closed file records it.
+struct OldFile<'d> {
+    library: ElfLibrary<'d>,
+    removed: Vec<RemovedPages>,
+    front: FrontHeaders,
+    /// The number of zeros that [`close`] wrote before its section headers, and again after them.
+    padding: u64,
 }
 
 /// The headers of a linked file.
@@ -511,26 +526,9 @@ impl<'d> ElfLibrary<'d> {
     /// Returns the whole pages of a gap, or the reason why they cannot be removed. The gap must be in one loaded
     /// segment and in one section, and both must give it the same address.
     fn pages_of_gap(&self, gap: &Range<u64>) -> Result<RemovedPages, HoleReason> {
-        let (page, overflow) = (self.page, HoleReason::Headers);
-        let start = gap.start.checked_next_multiple_of(page).ok_or(overflow)?;
-        let mut range = start..gap.end.saturating_sub(gap.end.checked_rem(page).ok_or(overflow)?);
-        let segments = self.segments.iter().enumerate();
-        let segments = segments.filter(|(_, segment)| overlaps(gap, segment.offset, segment.size));
-        let (segment_index, segment) = only(segments).ok_or(HoleReason::Shared)?;
-        let sections = self.sections.iter().enumerate();
-        let sections =
-            sections.filter(|(_, section)| !section.is(SHT_NOBITS) && overlaps(gap, section.offset, section.size));
-        let (section_index, section) = only(sections).ok_or(HoleReason::Shared)?;
-        let segment_end = segment.offset.checked_add(segment.size).ok_or(overflow)?;
-        let section_end = section.offset.checked_add(section.size).ok_or(overflow)?;
-        // The memory of a segment that has no bytes in the file (`.bss`) belongs to the last part of the segment. That
-        // part needs some bytes, so the last page stays.
-        if range.end == segment_end && segment.memory > segment.size {
-            range.end = range.end.saturating_sub(page);
-        }
-        let is_loaded_content = is_loaded(segment) && section.is(SHT_PROGBITS) && is_in_memory(section);
-        let ends_inside = gap.end <= segment_end && gap.end <= section_end;
-        if !is_loaded_content || !ends_inside {
+        let (segment_index, segment) = self.segment_with(gap).ok_or(HoleReason::Shared)?;
+        let (section_index, section) = self.section_with(gap).ok_or(HoleReason::Shared)?;
+        if !is_loaded(segment) || !section.is(SHT_PROGBITS) || !is_in_memory(section) {
             return Err(HoleReason::Shared);
         }
         // If section and segment gave the gap different addresses, the parts of the section would have other addresses
@@ -539,6 +537,7 @@ impl<'d> ElfLibrary<'d> {
         if translate(gap.start, section.offset, section.address) != Some(address) {
             return Err(HoleReason::Shared);
         }
+        let range = self.removable_pages(gap, segment).ok_or(HoleReason::Headers)?;
         if range.is_empty() {
             return Err(HoleReason::Small);
         }
@@ -546,6 +545,34 @@ impl<'d> ElfLibrary<'d> {
         // If it holds fatbins, `close_gaps` keeps a size in the old header of the section.
         let holds_fatbins = content.starts_with(&fatbin::MAGIC);
         Ok(RemovedPages { range, gap: gap.clone(), segment: segment_index, section: section_index, holds_fatbins })
+    }
+
+    /// Returns the segment that a gap ends in, with its index, or `None` if other segments have bytes of the gap too.
+    fn segment_with(&self, gap: &Range<u64>) -> Option<(usize, &Segment)> {
+        let segments = self.segments.iter().enumerate();
+        let found = only(segments.filter(|(_, segment)| overlaps(gap, segment.offset, segment.size)))?;
+        if gap.end <= found.1.offset.checked_add(found.1.size)? { Some(found) } else { None }
+    }
+
+    /// Returns the section that a gap ends in, with its index, or `None` if other sections have bytes of the gap too.
+    fn section_with(&self, gap: &Range<u64>) -> Option<(usize, &Section)> {
+        let sections = self.sections.iter().enumerate().filter(|(_, section)| !section.is(SHT_NOBITS));
+        let found = only(sections.filter(|(_, section)| overlaps(gap, section.offset, section.size)))?;
+        if gap.end <= found.1.offset.checked_add(found.1.size)? { Some(found) } else { None }
+    }
+
+    /// Returns the range of the whole pages of a gap that the segment around it can do without. Returns `None` if a
+    /// number is too large.
+    fn removable_pages(&self, gap: &Range<u64>, segment: &Segment) -> Option<Range<u64>> {
+        let start = gap.start.checked_next_multiple_of(self.page)?;
+        let mut end = gap.end.checked_sub(gap.end.checked_rem(self.page)?)?;
+        // The memory of a segment that has no bytes in the file (`.bss`) belongs to the last part of the segment. That
+        // part needs some bytes, so the last page stays.
+        let is_at_end = end == segment.offset.checked_add(segment.size)?;
+        if is_at_end && segment.memory > segment.size {
+            end = end.saturating_sub(self.page);
+        }
+        Some(start..end)
     }
 
     /// Reserves space for the new program headers, which are loaded at the addresses of the first removed pages. Gaps
@@ -622,27 +649,9 @@ impl<'d> ElfLibrary<'d> {
         if removed.is_empty() {
             return None;
         }
+        let moves = moves_without(front.len, ranges(removed));
         let (mut sections, parts) = self.split_sections(removed)?;
-        let moves = moves_without(front, removed);
-        let memory =
-            self.loaded_segments().filter_map(|(_, segment)| segment.address.checked_add(segment.memory)).max();
-        // The next address after all segments, for the old header of a split section.
-        let mut free = memory?.checked_next_multiple_of(PAGE_MAX)?;
-        // The first section header describes no section.
-        for (index, section) in sections.iter_mut().enumerate().skip(1) {
-            let (start, size) = (section.offset, section.size);
-            section.offset = moves.moved(start);
-            if let Some(pages) = removed.iter().find(|pages| pages.section == index) {
-                // cuobjdump reads only the first section of a name, whatever its type is. So the old header of a
-                // section with fatbins spans all parts.
-                let end = moves.moved(start.checked_add(size)?);
-                section.size = if pages.holds_fatbins { end.checked_sub(section.offset)? } else { 0 };
-                section.kind = SHT_NOBITS.0.into();
-                section.flags = SHF_ALLOC.0;
-                section.address = free;
-                free = free.checked_add(section.size)?.checked_next_multiple_of(PAGE_MAX)?;
-            }
-        }
+        self.move_sections(&mut sections, removed, &moves)?;
         let segments = self.split_segments(removed, front, &moves)?;
         let end = moves.moved(self.len);
         let padding = padding_at(end)?;
@@ -657,6 +666,28 @@ impl<'d> ElfLibrary<'d> {
         header.sections_at = end.checked_add(padding)?;
         header.section_count = section_count.into();
         Some(ClosedHeaders { header, segments, sections, parts, padding })
+    }
+
+    /// Gives the sections their new offsets. The old header of a section that was split gets an address after all
+    /// segments, and no contents. Returns `None` if a number does not fit into its field.
+    fn move_sections(&self, sections: &mut [Section], removed: &[RemovedPages], moves: &OffsetMap) -> Option<()> {
+        let segment_ends =
+            self.loaded_segments().filter_map(|(_, segment)| segment.address.checked_add(segment.memory));
+        let mut free_address = segment_ends.max()?.checked_next_multiple_of(PAGE_MAX)?;
+        // The first section header describes no section.
+        for (index, section) in sections.iter_mut().enumerate().skip(1) {
+            let old_end = section.offset.saturating_add(section.size);
+            section.offset = moves.moved(section.offset);
+            let Some(pages) = removed.iter().find(|pages| pages.section == index) else { continue };
+            // cuobjdump reads only the first section of a name, whatever its type is. So the old header of a section
+            // with fatbins spans all parts.
+            section.size = if pages.holds_fatbins { moves.moved(old_end).checked_sub(section.offset)? } else { 0 };
+            section.kind = SHT_NOBITS.0.into();
+            section.flags = SHF_ALLOC.0;
+            section.address = free_address;
+            free_address = free_address.checked_add(section.size)?.checked_next_multiple_of(PAGE_MAX)?;
+        }
+        Some(())
     }
 
     /// Returns the sections, followed by the parts of the sections that gaps split, at their old offsets. Returns
@@ -721,18 +752,14 @@ impl<'d> ElfLibrary<'d> {
             }
             let mut at = start;
             for RemovedPages { range, .. } in removed.iter().filter(|pages| pages.segment == index) {
-                // In memory, the part before the pages also has the pages: loaders fill them with zeros.
-                let mut before = self.part_of_segment(index, at..range.start, len_of(range), moves)?;
-                // The pages of the first gap load the new headers, which are at the offset 0. They get a segment of
-                // their own, which the part before them must not cover. `place_headers` sets its size.
                 if range.start == front.start {
-                    before.memory = before.size;
-                    segments.push(before);
-                    before = self.part_of_segment(index, range.start..range.start, len_of(range), moves)?;
-                    before.offset = 0;
-                    before.flags = PF_R.0.into();
+                    // The new headers are loaded at the addresses of these pages, so the part before them ends there.
+                    segments.push(self.part_of_segment(index, at..range.start, 0, moves)?);
+                    segments.push(self.segment_of_headers(index, range, moves)?);
+                } else {
+                    // In memory, the part before the pages also has the pages: loaders fill them with zeros.
+                    segments.push(self.part_of_segment(index, at..range.start, len_of(range), moves)?);
                 }
-                segments.push(before);
                 at = range.end;
             }
             // A segment without gaps stays, even if it has no bytes in the file.
@@ -742,6 +769,13 @@ impl<'d> ElfLibrary<'d> {
         }
         self.place_headers(&mut segments, headers_address)?;
         Some(segments)
+    }
+
+    /// Returns the segment that loads the new headers, which are at the offset 0, at the addresses of the removed
+    /// `pages` of another segment. Its size is that of the pages until `place_headers` sets it.
+    fn segment_of_headers(&self, index: usize, pages: &Range<u64>, moves: &OffsetMap) -> Option<Segment> {
+        let segment = self.part_of_segment(index, pages.start..pages.start, len_of(pages), moves)?;
+        Some(Segment { offset: 0, flags: PF_R.0.into(), ..segment })
     }
 
     /// Returns the part of a segment that has a range of its bytes, followed by `memory` bytes without contents.
@@ -841,6 +875,32 @@ impl<'d> ElfLibrary<'d> {
     /// Returns the changes that give the bytes of gaps back. Returns `None` if the old headers cannot be read, or if
     /// [`close`] would not make this file of the old one.
     fn undo(&self) -> Option<Vec<ChangedRange<'static>>> {
+        let OldFile { library: old, removed, front, padding } = self.old_file()?;
+        // Another tool has changed the file if closing the same gaps again makes other headers.
+        let again = old.close_gaps(&removed, &front)?;
+        let has_same_padding = again.padding == padding && self.has_only_zeros_between_headers(front.len, padding);
+        if !self.has_headers_of(&again) || !has_same_padding {
+            return None;
+        }
+        // The sections after those of the old file are the parts of split sections. Their symbols go back to these.
+        let mut changes = self.renumber_symbols(|section, _| {
+            let part = again.parts.get(section.checked_sub(old.sections.len())?)?;
+            u16::try_from(part.section).ok()
+        })?;
+        changes.push((0..front.len, Vec::new()));
+        let moves = moves_without(front.len, ranges(&removed));
+        for RemovedPages { range, .. } in &removed {
+            let at = moves.moved(range.start);
+            changes.push((at..at, vec![Piece::Zeros(len_of(range))]));
+        }
+        let new_table = self.header.sections_at.checked_sub(padding)?;
+        changes.push((new_table..len_u64(self.data), Vec::new()));
+        sort_changes(changes)
+    }
+
+    /// Returns the file from which [`close`] made this one, as its old headers describe it. Returns `None` if these
+    /// cannot be read.
+    fn old_file(&self) -> Option<OldFile<'d>> {
         // The old file header begins the first segment, because `close` needs a first segment at the offset 0. Only the
         // new headers come before that segment.
         let (_, first) = self.loaded_segments().next()?;
@@ -848,53 +908,34 @@ impl<'d> ElfLibrary<'d> {
         let header: Header = ENCODING.decode(slice(self.data, front_len, HEADER_LEN)?);
         let segments_at = header.segments_at.checked_add(front_len)?;
         let segments: Vec<Segment> = table_at(self.data, segments_at, header.segment_count)?;
-        let mut removed = self.find_removed_pages(&segments)?;
-        let front = FrontHeaders { len: front_len, start: removed.first()?.range.start };
-        let moves = moves_without(&front, &removed);
+        let missing = self.find_missing_pages(&segments)?;
+        let front = FrontHeaders { len: front_len, start: missing.first()?.1.start };
+        let moves = moves_without(front_len, missing.iter().map(|(_, range)| range));
         let sections: Vec<Section> = table_at(self.data, moves.moved(header.sections_at), header.section_count)?;
-        let added = self.sections.get(sections.len()..)?;
+        let parts = self.sections.get(sections.len()..)?;
         // `close` adds no more sections. Each of the removed pages is compared with all of them.
-        if added.len() > PARTS_MAX {
+        if parts.len() > PARTS_MAX {
             return None;
         }
-        for pages in &mut removed {
-            self.set_section_and_gap(pages, &sections, added)?;
+        let mut removed = Vec::new();
+        for (segment, range) in missing {
+            removed.push(self.removed_pages(segment, range, &sections, parts)?);
         }
 
         // The zeros before the section headers cannot be told from other zeros. `close` wrote the same number after the
         // headers.
-        let table = to_u64(self.sections.len()).checked_mul(SECTION_LEN)?;
-        let table_start = self.header.sections_at;
-        let padding = len_u64(self.data).checked_sub(table_start.checked_add(table)?)?;
-        // The length of the old file: with the removed pages, and without the new headers at the front and at the end.
+        let table_len = to_u64(self.sections.len()).checked_mul(SECTION_LEN)?;
+        let table_end = self.header.sections_at.checked_add(table_len)?;
+        let padding = len_u64(self.data).checked_sub(table_end)?;
+        // The old file has the removed pages, but neither the new headers at the front nor those at the end.
         let with_pages = len_u64(self.data).checked_add(removed_len(&removed))?;
-        let len = with_pages.checked_sub(front_len)?.checked_sub(padding.checked_mul(2)?)?.checked_sub(table)?;
-        // Only a broken file records removed pages of such a length.
+        let len = with_pages.checked_sub(front_len)?.checked_sub(padding.checked_mul(2)?)?.checked_sub(table_len)?;
+        // Only a broken file records removed pages of this length.
         if len > OPENED_MAX {
             return None;
         }
-
-        // Another tool has changed the file if closing the same gaps again makes other headers.
-        let opened = Self::with_headers(self.data, len, header, segments, sections).ok()?;
-        let again = opened.close_gaps(&removed, &front)?;
-        let has_same_padding = again.padding == padding && self.has_only_zeros_between_headers(front_len, padding);
-        if !self.has_headers_of(&again) || !has_same_padding {
-            return None;
-        }
-
-        // The sections after those of the old file are the parts of split sections.
-        let old_count = opened.sections.len();
-        let mut changes = self.renumber_symbols(|section, _| {
-            let part = again.parts.get(section.checked_sub(old_count)?)?;
-            u16::try_from(part.section).ok()
-        })?;
-        changes.push((0..front_len, Vec::new()));
-        for RemovedPages { range, .. } in &removed {
-            let at = moves.moved(range.start);
-            changes.push((at..at, vec![Piece::Zeros(len_of(range))]));
-        }
-        changes.push((table_start.checked_sub(padding)?..len_u64(self.data), Vec::new()));
-        sort_changes(changes)
+        let library = Self::with_headers(self.data, len, header, segments, sections).ok()?;
+        Some(OldFile { library, removed, front, padding })
     }
 
     /// Whether the file has the headers that [`Self::close_gaps`] made for another file.
@@ -917,12 +958,11 @@ impl<'d> ElfLibrary<'d> {
         true
     }
 
-    /// Returns the pages that [`close`] took out of segments, in the order of the file. `segments` are the old program
-    /// headers: the addresses of an old segment that no new one has bytes for are those of removed pages. Section and
-    /// gap are placeholders, which `set_section_and_gap` replaces. Returns `None` for more than [`GAPS_MAX`] gaps, or
-    /// if a number is too large.
-    fn find_removed_pages(&self, segments: &[Segment]) -> Option<Vec<RemovedPages>> {
-        let mut removed = Vec::new();
+    /// Returns the ranges of the old file that [`close`] took out, in order, each with the index of its old segment.
+    /// `segments` are the old program headers: the addresses of an old segment that no new one has bytes for are those
+    /// of removed pages. Returns `None` for more than [`GAPS_MAX`] gaps, or if a number is too large.
+    fn find_missing_pages(&self, segments: &[Segment]) -> Option<Vec<(usize, Range<u64>)>> {
+        let mut missing = Vec::new();
         for (index, old) in segments.iter().enumerate() {
             if !is_loaded(old) {
                 continue;
@@ -942,22 +982,27 @@ impl<'d> ElfLibrary<'d> {
                 if start >= end {
                     continue;
                 }
-                if removed.len() == GAPS_MAX {
+                if missing.len() == GAPS_MAX {
                     return None;
                 }
                 let start = translate(start, old.address, old.offset)?;
-                let range = start..translate(end, old.address, old.offset)?;
-                let gap = range.clone();
-                removed.push(RemovedPages { range, gap, segment: index, section: 0, holds_fatbins: false });
+                missing.push((index, start..translate(end, old.address, old.offset)?));
             }
         }
-        Some(removed)
+        Some(missing)
     }
 
-    /// Sets the section and the gap of removed pages. The gap is between two of the `added` sections, which are the
-    /// parts of the split section. Returns `None` if no section of the old file held the pages.
-    fn set_section_and_gap(&self, pages: &mut RemovedPages, sections: &[Section], added: &[Section]) -> Option<()> {
-        let Range { start, end } = pages.range;
+    /// Returns the removed pages with a range of the old file, which were in a segment of this index. `sections` are
+    /// those of the old file, and `parts` the sections that [`close`] added, with the bytes before and after each gap.
+    /// Returns `None` if no section held the pages.
+    fn removed_pages(
+        &self,
+        segment: usize,
+        range: Range<u64>,
+        sections: &[Section],
+        parts: &[Section],
+    ) -> Option<RemovedPages> {
+        let Range { start, end } = range;
         let index = sections.iter().position(|section| {
             let range = span(section.offset, section.size);
             section.is(SHT_PROGBITS) && range.start <= start && end <= range.end
@@ -968,7 +1013,7 @@ impl<'d> ElfLibrary<'d> {
         // The gap reaches from the last part before the pages to the first part after them. Without such parts, it
         // reaches to the start or the end of the section.
         let (mut gap_start, mut gap_end) = (section.address, end_of(section)?);
-        for part in added {
+        for part in parts {
             // The zeros of a gap that stayed in the file have another name: see `split_sections`.
             if part.name != section.name {
                 continue;
@@ -981,11 +1026,10 @@ impl<'d> ElfLibrary<'d> {
             }
         }
         let gap_start = translate(gap_start, section.address, section.offset)?;
-        pages.gap = gap_start..translate(gap_end, section.address, section.offset)?;
-        pages.section = index;
+        let gap = gap_start..translate(gap_end, section.address, section.offset)?;
         // Of the sections that were split, `close_gaps` leaves only those with fatbins a size.
-        pages.holds_fatbins = self.sections.get(index)?.size > 0;
-        Some(())
+        let holds_fatbins = self.sections.get(index)?.size > 0;
+        Some(RemovedPages { range, gap, segment, section: index, holds_fatbins })
     }
 }
 

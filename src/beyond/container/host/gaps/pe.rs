@@ -34,7 +34,6 @@
 //! with symbols, only gaps at the ends of sections are closed, because each symbol has the number of its section.
 
 use std::cmp::Reverse;
-
 use std::ops::Range;
 
 use super::{GapRemoval, HoleReason, RewrittenSince, replace_bytes, sort_changes};
@@ -278,6 +277,13 @@ impl CoffSection {
         span(self.offset, self.size.min(self.memory))
     }
 
+    /// Whether the section has relocations or line numbers. Linked files hardly have any, and their offsets in the file
+    /// would have to change too.
+    fn has_relocations_or_lines(&self) -> bool {
+        let Self { relocations, lines, relocation_count, line_count, .. } = *self;
+        relocations | lines | relocation_count | line_count != 0
+    }
+
     /// Whether [`close`] may have taken out a gap after the section: its bytes in the file are whole pages, and fewer
     /// than in memory.
     fn has_only_whole_pages(&self) -> bool {
@@ -334,6 +340,14 @@ impl RejoinedSections {
         self.inserted.push((at..at, end.checked_sub(joined.size)?));
         self.removed.push(RemovedPages { section, range: joined.size..end, is_split });
         joined.size = end;
+        Some(())
+    }
+
+    /// Appends a part to the last section. Returns `None` if the section would be too large.
+    fn append(&mut self, part: &CoffSection) -> Option<()> {
+        let section = self.sections.last_mut()?;
+        section.size = section.size.checked_add(part.size)?;
+        section.memory = section.memory.checked_add(part.memory)?;
         Some(())
     }
 }
@@ -419,7 +433,8 @@ impl PeImage {
         Some(span(offset, size))
     }
 
-    /// Ensures that sections can be split and moved.
+    /// Ensures that sections can be split and moved: they are aligned to pages of 4096 bytes in memory, have the order
+    /// of their addresses, and share no bytes of the file.
     fn ensure_movable(&self, data: &[u8]) -> Result<(), HoleReason> {
         let file_alignment = self.header.file_alignment;
         let is_usual_file_alignment =
@@ -434,28 +449,30 @@ impl PeImage {
         if len_u64(&self.headers) != headers_len || !is_multiple(headers_len, file_alignment) {
             return Err(HoleReason::Headers);
         }
-        let (mut address, mut ranges) = (headers_len, Vec::new());
+        // The first address that the next section may have.
+        let mut next_address = headers_len;
         for section in &self.sections {
-            let CoffSection { relocations, lines, relocation_count, line_count, .. } = *section;
-            // Relocations and line numbers, which linked files hardly have, would need other offsets too.
-            let has_numbers = relocations | lines | relocation_count | line_count != 0;
-            let is_at_later_page = section.address >= address && is_multiple(section.address, PAGE);
-            if !is_at_later_page || has_numbers {
+            let is_at_later_page = section.address >= next_address && is_multiple(section.address, PAGE);
+            if !is_at_later_page || section.has_relocations_or_lines() {
                 return Err(HoleReason::Headers);
             }
             // Even an empty section needs its own address.
-            address = section.address.saturating_add(section.memory.max(1));
-            if section.size > 0 {
-                let range = section.range();
-                let is_in_file = range.start >= headers_len && range.end <= len_u64(data);
-                if !is_in_file || !is_multiple(range.start, file_alignment) {
-                    return Err(HoleReason::Headers);
-                }
-                ranges.push(range);
+            next_address = section.address.saturating_add(section.memory.max(1));
+            let Range { start, end } = section.range();
+            let is_in_file = start >= headers_len && end <= len_u64(data) && is_multiple(start, file_alignment);
+            if section.size > 0 && !is_in_file {
+                return Err(HoleReason::Headers);
             }
         }
+        if self.sections_are_disjoint() { Ok(()) } else { Err(HoleReason::Shared) }
+    }
+
+    /// Whether no byte of the file is in two sections.
+    fn sections_are_disjoint(&self) -> bool {
+        let with_bytes = self.sections.iter().filter(|section| section.size > 0);
+        let mut ranges: Vec<Range<u64>> = with_bytes.map(CoffSection::range).collect();
         ranges.sort_unstable_by_key(|range| range.start);
-        if ranges.is_sorted_by(|one, next| one.end <= next.start) { Ok(()) } else { Err(HoleReason::Shared) }
+        ranges.is_sorted_by(|one, next| one.end <= next.start)
     }
 
     /// Returns the range of the symbol table with its names, which is empty if the file has no symbols.
@@ -594,16 +611,14 @@ impl PeImage {
         let start = section.offset.saturating_add(start_in_section.ok_or(HoleReason::Headers)?);
         // A gap at the end of the section is taken out with the padding after it, and needs no other section header.
         // The section must have all its bytes in the file, because `rejoin_sections` fills it up to `aligned` bytes.
-        let padding = gap.end..section.range().end;
+        let section_end = section.range().end;
         let is_at_end = gap.end == loaded_end && aligned == section.size;
-        if is_at_end && bytes_in(data, padding.clone()).is_some_and(is_zero) {
-            if start >= padding.end {
-                return Err(HoleReason::Small);
-            }
-            return Ok(RemovedPages { section: index, range: start..padding.end, is_split: false });
+        if is_at_end && bytes_in(data, gap.end..section_end).is_some_and(is_zero) {
+            let pages = RemovedPages { section: index, range: start..section_end, is_split: false };
+            return if pages.range.is_empty() { Err(HoleReason::Small) } else { Ok(pages) };
         }
-        let end_in_section = gap.end.saturating_sub(section.offset);
-        let end = gap.end.saturating_sub(end_in_section.checked_rem(PAGE).unwrap_or(0));
+        let gap_end_in_section = gap.end.saturating_sub(section.offset);
+        let end = gap.end.saturating_sub(gap_end_in_section.checked_rem(PAGE).unwrap_or(0));
         // A split needs whole pages, and bytes of the section after them.
         if start >= end || end >= loaded_end {
             return Err(HoleReason::Small);
@@ -677,7 +692,7 @@ impl PeImage {
             for RemovedPages { range, is_split, .. } in removed.iter().filter(|pages| pages.section == index) {
                 let mut rest = last;
                 last.size = range.start.checked_sub(last.offset)?;
-                // Pages at the end of a section only make it shorter in the file. Its memory stays.
+                // Without a split, the section becomes shorter in the file, but not in memory.
                 if *is_split {
                     // In memory, the part before the gap also has the gap, so that the rest keeps its address.
                     let memory = range.end.checked_sub(last.offset)?;
@@ -741,29 +756,21 @@ impl PeImage {
     fn rejoin_sections(&self, ends: &[u64]) -> Option<RejoinedSections> {
         let mut joined = RejoinedSections::default();
         let mut sections = self.sections.iter().peekable();
-        // Whether the next section is a part that is joined to the section before it already.
-        let mut is_joined = false;
         while let Some(section) = sections.next() {
-            if !is_joined {
-                joined.sections.push(*section);
-            }
-            is_joined = false;
-            let may_precede_gap = section.has_only_whole_pages() && ends.contains(&section.range().end);
-            if !may_precede_gap {
-                continue;
-            }
-            let whole = *joined.sections.last()?;
-            // Both calls of `give_back` say where the bytes of the section then end, and whether another part follows.
-            match sections.peek() {
-                Some(next) if self.can_continue(section, next) => {
-                    joined.give_back(section, next.address.checked_sub(whole.address)?, true)?;
-                    let whole = joined.sections.last_mut()?;
-                    whole.size = whole.size.checked_add(next.size)?;
-                    whole.memory = whole.memory.checked_add(next.memory)?;
-                    is_joined = true;
+            joined.sections.push(*section);
+            // The last part of the section so far. A gap may follow it, and then another part.
+            let mut part = section;
+            while part.has_only_whole_pages() && ends.contains(&part.range().end) {
+                let whole = *joined.sections.last()?;
+                if let Some(next) = sections.next_if(|next| self.can_continue(part, next)) {
+                    joined.give_back(part, next.address.checked_sub(whole.address)?, true)?;
+                    joined.append(next)?;
+                    part = next;
+                } else {
+                    // The gap was at the end of the section: nothing follows it but padding.
+                    joined.give_back(part, self.aligned(whole.memory)?, false)?;
+                    break;
                 }
-                // The gap was at the end of the section: nothing follows it but padding.
-                _ => joined.give_back(section, self.aligned(whole.memory)?, false)?,
             }
         }
         Some(joined)
@@ -797,7 +804,8 @@ impl PeImage {
                 section.offset = moves.moved(section.offset);
             }
         }
-        // The pages counted from the start of their section. They now count from the start of the old file.
+        // The ranges of the pages count from the start of their section. From here on, they count from the start of the
+        // old file.
         for pages in &mut removed {
             let offset = sections.get(pages.section)?.offset;
             pages.range = pages.range.start.checked_add(offset)?..pages.range.end.checked_add(offset)?;

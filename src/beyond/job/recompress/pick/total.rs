@@ -152,6 +152,7 @@ impl Picker<'_> {
         // Messages list entry IDs if the job names any, and otherwise targets.
         let names_entries = self.rules.keep.iter().chain(&self.rules.drop).any(Request::names_entries);
         let present = seen.present(names_entries);
+        // The parts that match no code at all, and the places of the code that the other parts match.
         let (mut nowhere, mut places) = (unmatched.clone(), BTreeSet::new());
         let place = Place::of_file(input.path());
         let searched = visit_bundles(self.job.limits, &place, input.as_slice(), &mut |found| {
@@ -165,8 +166,9 @@ impl Picker<'_> {
             seen.extend(seen_here);
         });
         let names = |parts: &BTreeMap<usize, String>| parts.values().cloned().collect::<Vec<_>>();
-        if searched.is_err() || !nowhere.is_empty() {
-            let nowhere = if searched.is_err() { unmatched } else { &nowhere };
+        // If the file cannot be searched, only the rewritten bundles are known.
+        let nowhere = if searched.is_ok() { &nowhere } else { unmatched };
+        if !nowhere.is_empty() {
             let unfound = pick(&seen, &self.for_gpus).unfound();
             return Err(Error::no_match(&[input.path().to_owned()], &names(nowhere), &present).with_reason(unfound));
         }

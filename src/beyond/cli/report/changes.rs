@@ -1,30 +1,14 @@
-//! For each GPU, the stored size of its code objects before and now: as a picture, and as tables of HTML.
+//! For each GPU, the stored size of its code objects before and now, as tables of HTML.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use super::{Canvas, Rect, escaped, scaled, shortened};
+use crate::beyond::cli::picture::escaped;
 use crate::beyond::cli::print::units::{bytes, count, per_mille, percent};
 use crate::beyond::job::{DiffTotals, Presence};
 
-/// Sizes in a picture, in pixels: the height of the row of a GPU, with a line of text and two bars below it.
-const ROW: u64 = 52;
-/// The distance of the baseline of the text from the top of the row.
-const BASELINE: u64 = 13;
-/// The distance of the upper bar from the top of the row.
-const FIRST_BAR: u64 = 20;
-/// The height of a bar.
-const BAR: u64 = 9;
-/// The width of an entry of the legend: a colour and a word.
-const LEGEND_COLUMN: u64 = 110;
-/// The width of the colour in the legend.
-const KEY: u64 = 20;
-
-/// The colour of the old size.
-const BEFORE: &str = "#8b949e";
-
-/// The largest number of GPUs in a picture, and in each table.
-const DRAWN_GPUS_MAX: usize = 60;
+/// The largest number of GPUs in each table.
+const GPUS_MAX: usize = 60;
 
 /// The largest number of losses in single libraries that the page shows unfolded.
 const LOSSES_OPEN_MAX: usize = 10;
@@ -56,7 +40,7 @@ impl SizeChange {
         }
     }
 
-    /// Returns the word in the legend. In HTML, this word is also the class, which gives the colour.
+    /// Returns the word in the legend. This word is also the class, which gives the colour of the new size.
     fn word(self) -> &'static str {
         match self {
             Self::Lost => "lost",
@@ -65,18 +49,6 @@ impl SizeChange {
             Self::Replaced => "replaced",
             Self::SameSize => "unchanged",
             Self::Gained => "new",
-        }
-    }
-
-    /// Returns the colour of the bar of the new size in a picture. A lost GPU has no new size, so its old size has this
-    /// colour.
-    fn color(self) -> &'static str {
-        match self {
-            Self::Lost => "#d1242f",
-            Self::Larger => "#d55e00",
-            Self::Smaller => "#0072b2",
-            Self::Gained => "#009e73",
-            Self::Replaced | Self::SameSize => BEFORE,
         }
     }
 }
@@ -97,22 +69,6 @@ impl GpuChange<'_> {
             SizeChange::Larger | SizeChange::Smaller | SizeChange::SameSize => difference(self.old, self.new),
         }
     }
-
-    /// Returns the stored sizes of the code for the GPU, and their difference. Equal sizes are written once. A lost GPU
-    /// has only its old size, and a gained one only its new size. A replaced GPU has both, and one is 0.
-    fn text(&self) -> String {
-        match self.change {
-            SizeChange::SameSize | SizeChange::Gained => format!("{}, {}", bytes(self.new), self.difference()),
-            SizeChange::Lost => format!("{}, {}", bytes(self.old), self.difference()),
-            _ => format!("{} → {}, {}", bytes(self.old), bytes(self.new), self.difference()),
-        }
-    }
-
-    /// Returns the colours of the bars of the old and of the new size in a picture.
-    fn colors(&self) -> [&'static str; 2] {
-        let color = self.change.color();
-        if self.change == SizeChange::Lost { [color, color] } else { [BEFORE, color] }
-    }
 }
 
 /// Returns the largest size of all GPUs, before or after, which has the longest bar.
@@ -132,14 +88,14 @@ fn gpu_changes(total: &DiffTotals) -> Vec<GpuChange<'_>> {
 }
 
 /// Returns a line with the sizes of all device code, old and new, and their difference.
-pub(crate) fn summary(total: &DiffTotals) -> String {
+pub(super) fn summary(total: &DiffTotals) -> String {
     let all = total.all();
     let (old, new) = (all.old.stored, all.new.stored);
     format!("Device code: {} → {}, {}", bytes(old), bytes(new), difference(old, new))
 }
 
 /// Returns the number of GPUs with each kind of change, such as "2 lost, 5 larger, 11 smaller".
-pub(crate) fn counts(total: &DiffTotals) -> String {
+pub(super) fn counts(total: &DiffTotals) -> String {
     let gpus = gpu_changes(total);
     let mut counts = Vec::new();
     for change in SizeChange::ALL {
@@ -151,62 +107,13 @@ pub(crate) fn counts(total: &DiffTotals) -> String {
     counts.join(", ")
 }
 
-/// Returns the picture for `diff --svg`.
-pub(crate) fn picture(total: &DiffTotals) -> String {
-    let (mut canvas, mut gpus) = (Canvas::of_file(), gpu_changes(total));
-    let more = gpus.len().saturating_sub(DRAWN_GPUS_MAX);
-    gpus.truncate(DRAWN_GPUS_MAX);
-    let mut facts = format!("stored size of {}", count(gpus.len(), "GPU", "GPUs"));
-    if more > 0 {
-        let _ = write!(facts, "; {more} more are not shown");
-    }
-    canvas.draw_heading(&summary(total), &facts);
-    canvas.draw_legend_of_changes(&gpus);
-    canvas.draw_changes(&gpus);
-    canvas.into_file()
-}
-
-impl Canvas {
-    /// Draws the legend in one line: a coloured rectangle and a word for each kind of size.
-    fn draw_legend_of_changes(&mut self, gpus: &[GpuChange<'_>]) {
-        let Rect { mut x, y, .. } = self.reserve(34);
-        for (word, color) in legend(gpus) {
-            self.draw_rect(
-                Rect { x, y, width: KEY, height: BAR },
-                &format!(r#"class="part" rx="2" fill="{color}""#),
-                "",
-            );
-            self.draw_text(x + KEY + 8, y + 9, r#"class="faint""#, word);
-            x += LEGEND_COLUMN;
-        }
-    }
-
-    /// Draws a row for each GPU: its name, its sizes as text, and a bar for each of the two sizes.
-    fn draw_changes(&mut self, gpus: &[GpuChange<'_>]) {
-        let largest = largest(gpus);
-        for gpu in gpus {
-            let rect = self.reserve(ROW);
-            let baseline = rect.y + BASELINE;
-            self.draw_text(rect.x, baseline, r#"font-weight="600""#, &shortened(gpu.gpu, rect.width / 2));
-            self.draw_text(rect.x + rect.width, baseline, r#"text-anchor="end""#, &gpu.text());
-            let [old_color, new_color] = gpu.colors();
-            for (top, size, fill) in [(FIRST_BAR, gpu.old, old_color), (FIRST_BAR + BAR + 1, gpu.new, new_color)] {
-                // A size that is not 0 has a visible bar, of at least one pixel.
-                let width = scaled(size, largest, rect.width).max(u64::from(size > 0));
-                let bar = Rect { y: rect.y + top, height: BAR, width, ..rect };
-                self.draw_rect(bar, &format!(r#"class="part" rx="2" fill="{fill}""#), &bytes(size));
-            }
-        }
-    }
-}
-
-/// Returns the words of the legend with their colours: the old size, and the changes that occur.
-fn legend(gpus: &[GpuChange<'_>]) -> Vec<(&'static str, &'static str)> {
-    let mut words = vec![("before", BEFORE)];
-    for change in SizeChange::ALL {
-        // The colour of the old size is in the legend already.
-        if change.color() != BEFORE && gpus.iter().any(|gpu| gpu.change == change) {
-            words.push((change.word(), change.color()));
+/// Returns the words of the legend: the old size, and the changes that occur. Equal and replaced sizes have the colour of
+/// the old size.
+fn legend(gpus: &[GpuChange<'_>]) -> Vec<&'static str> {
+    let mut words = vec!["before"];
+    for change in [SizeChange::Lost, SizeChange::Larger, SizeChange::Smaller, SizeChange::Gained] {
+        if gpus.iter().any(|gpu| gpu.change == change) {
+            words.push(change.word());
         }
     }
     words
@@ -214,7 +121,7 @@ fn legend(gpus: &[GpuChange<'_>]) -> Vec<(&'static str, &'static str)> {
 
 /// Returns the GPUs as HTML: the names of lost GPUs, the legend, a table of all GPUs but the gained ones, and a folded
 /// table of gained GPUs.
-pub(crate) fn tables(total: &DiffTotals) -> String {
+pub(super) fn tables(total: &DiffTotals) -> String {
     let gpus = gpu_changes(total);
     let largest = largest(&gpus);
     // Gained GPUs are the last ones.
@@ -236,7 +143,7 @@ pub(crate) fn tables(total: &DiffTotals) -> String {
         out.push_str("</ul></details>\n");
     }
     out.push_str("<ul class=\"key\">");
-    for (word, _) in legend(&gpus) {
+    for word in legend(&gpus) {
         let _ = write!(out, "<li class=\"{word}\"><b></b>{word}</li>");
     }
     out.push_str("</ul>\n");
@@ -261,7 +168,7 @@ fn push_table(gpus: &[GpuChange<'_>], largest: u64, out: &mut String) {
         "<table class=\"changes\"><thead><tr><th scope=\"col\">GPU</th><th scope=\"col\" class=\"number\">Before</th>\
          <th scope=\"col\" class=\"number\">Now</th><th scope=\"col\" class=\"number\">Change</th><td></td></tr></thead><tbody>\n",
     );
-    for gpu in gpus.iter().take(DRAWN_GPUS_MAX) {
+    for gpu in gpus.iter().take(GPUS_MAX) {
         let _ = write!(out, "<tr class=\"{}\"><th scope=\"row\">{}</th>", gpu.change.word(), escaped(gpu.gpu));
         for size in [gpu.old, gpu.new] {
             let text = if size == 0 { "–".to_owned() } else { bytes(size) };
@@ -277,7 +184,7 @@ fn push_table(gpus: &[GpuChange<'_>], largest: u64, out: &mut String) {
         }
         out.push_str("</td></tr>\n");
     }
-    let more = gpus.len().saturating_sub(DRAWN_GPUS_MAX);
+    let more = gpus.len().saturating_sub(GPUS_MAX);
     if more > 0 {
         let _ = writeln!(out, "<tr><td colspan=\"5\">{}</td></tr>", count(more, "more GPU", "more GPUs"));
     }
