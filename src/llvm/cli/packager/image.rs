@@ -11,8 +11,7 @@ use crate::base::id::OffloadKind;
 use crate::base::io::sys;
 use crate::llvm::work::{Filter, ImageFiles, ImageRequest};
 
-/// Keys and their values, in the order of the keys, in which the strings of the image are written. LLVM writes them in
-/// the order of a hash table. The two agree for the keys of clang: `arch`, `feature` and `triple`.
+/// Keys and their values, in the order of the keys.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Arguments<'t> {
     pairs: BTreeMap<&'t [u8], Value>,
@@ -57,6 +56,9 @@ impl<'t> Arguments<'t> {
                 (key, value) => image.strings.push((key.to_vec(), value.unwrap_or_default())),
             }
         }
+        // LLVM writes the strings in the order of a hash table, which is this one for the keys of clang: `feature`,
+        // `arch` and `triple`.
+        image.strings.sort_by_key(|(key, _)| key != b"feature");
         image
     }
 
