@@ -517,6 +517,8 @@ fn damaged_objects_are_no_worse_than_errors() {
 fn the_command_of_a_fat_object_is_printed_as_the_reference_prints_it_and_nothing_is_written() {
     let Some(bench) = Bench::new("the_command_of_a_fat_object_is_printed") else { return };
     let host = bench.compile("commands", "x86_64-linux-gnu", "c", C, &[]);
+    // This also writes the inputs of the devices.
+    let [fat, _] = bench.bundle(&host);
     let inputs: Vec<String> = (0..DEVICES.len()).map(|index| format!("-input=device{index}")).collect();
     let (input, targets) = (format!("-input={host}"), targets());
     let words = ["-###", &targets, "-type=o", "-output=new", &input];
@@ -537,7 +539,6 @@ fn the_command_of_a_fat_object_is_printed_as_the_reference_prints_it_and_nothing
     assert!(String::from_utf8(alone.stderr).unwrap().starts_with("\"llvm-objcopy\" \"--"));
     assert_eq!(bench.read("new"), b"old");
     // Unbundling never needs llvm-objcopy, so there is no command to print.
-    let [fat, _] = bench.bundle(&host);
     let input = format!("-input={fat}");
     let silent = bench.ours(&["-###", "-type=o", "-unbundle", &format!("-targets={HOST}"), &input, "-output=new"]);
     assert!(silent.status.success() && silent.stderr.is_empty());
