@@ -28,8 +28,9 @@ pub(crate) fn grouped(number: impl ToString) -> String {
 /// Returns whether a terminal displays a character instead of interpreting it: it is neither a control character nor
 /// one that changes the text direction.
 pub fn is_shown(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !c.is_control() && !turns
+    let changes_direction =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !changes_direction
 }
 
 /// A text that is safe to print on a terminal: characters that it would interpret are escaped.
@@ -45,16 +46,16 @@ pub fn printable(text: &str) -> String {
 #[cfg(feature = "llvm")]
 pub(crate) fn inert(line: &str) -> std::borrow::Cow<'_, str> {
     let text = line.trim_start();
-    let is_command = text.starts_with("::");
-    if !is_command && !line.contains("##") {
+    let begins_with_command = text.starts_with("::");
+    if !begins_with_command && !line.contains("##") {
         return line.into();
     }
     let escaped = |c: char| c.escape_unicode().to_string();
     let mut inert = line.replace("##[", &format!("#{}[", escaped('#')));
     inert = inert.replace("##vso[", &format!("#{}vso[", escaped('#')));
-    if is_command {
-        let at = line.len() - text.len();
-        inert.replace_range(at..=at, &escaped(':'));
+    if begins_with_command {
+        let colon = line.len() - text.len();
+        inert.replace_range(colon..=colon, &escaped(':'));
     }
     inert.into()
 }

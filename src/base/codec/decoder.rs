@@ -14,7 +14,8 @@ pub(crate) struct Decoder<'d> {
 }
 
 impl<'d> Decoder<'d> {
-    /// Returns a decoder of the bytes of `reader`. `decode` makes it from a reader that counts these bytes.
+    /// Returns a decoder of the bytes of `reader`. `decode` receives `reader` in a wrapper that counts the bytes read,
+    /// and returns the reader of the inflated bytes.
     pub(crate) fn new<R: BufRead + 'd>(
         reader: R,
         decode: impl FnOnce(CountedReader<R>) -> io::Result<Box<dyn Read + 'd>>,

@@ -32,7 +32,7 @@ const WINDOW_LOG_LLVM: u32 = 27;
 
 /// The bytes that one thread compresses at a time; less data is compressed in one go. Smaller jobs make the stream
 /// larger, larger ones make threads wait.
-const JOB: u32 = 128 << 20;
+const JOB_LEN: u32 = 128 << 20;
 
 /// The maximum number of threads: more need more memory, and builds run several processes anyway.
 const THREADS_MAX: u32 = 4;
@@ -115,13 +115,15 @@ impl Drop for FrameDecoder {
 }
 
 impl Operation for FrameDecoder {
+    /// Inflates one part of the input, and moves `input` past it. Returns the number of bytes that zstd expects next.
     fn run<C: WriteBuf + ?Sized>(
         &mut self,
         input: &mut InBuffer<'_>,
         output: &mut OutBuffer<'_, C>,
     ) -> io::Result<usize> {
-        let rest = input.src.get(input.pos..).unwrap_or_default();
-        let part = rest.get(..next_part_len(self.expected)).unwrap_or(rest);
+        let unread = input.src.get(input.pos..).unwrap_or_default();
+        // No more than one header or block, as the type documents.
+        let part = unread.get(..next_part_len(self.expected)).unwrap_or(unread);
         let mut part = InBuffer::around(part);
         self.expected = self.context()?.decompress_stream(output, &mut part).map_err(zstd_error)?;
         input.pos = input.pos.saturating_add(part.pos);
@@ -146,12 +148,12 @@ impl Operation for FrameDecoder {
     }
 }
 
-/// Returns the number of bytes that are passed to zstd when it expects `expected`, so that it reads no header after a
-/// block.
+/// Returns the number of bytes to pass to zstd in one call, of the `expected` bytes that it asks for: at most one
+/// header or block. If zstd asks for a block and the header after it, the header is left for the next call.
 fn next_part_len(expected: usize) -> usize {
     /// The length of the header of a block.
     const BLOCK_HEADER_LEN: usize = 3;
-    /// The start of a frame, which is shorter than any frame and its first header.
+    /// The length of the start of a frame. A frame header and the first block header are longer together.
     const START_LEN: usize = 5;
     match expected {
         0 => START_LEN,
@@ -176,29 +178,32 @@ pub(super) fn frames_len(data: &[u8]) -> io::Result<u64> {
 }
 
 /// Returns an encoder with long-distance matching, as in LLVM 22.1.8. `total` is the length of all pieces. Up to
-/// [`JOB`] bytes are compressed on the calling thread; more get several threads and larger tables, which made bundles
-/// smaller in measurements.
+/// [`JOB_LEN`] bytes are compressed on the calling thread; more get several threads and larger tables, which made
+/// bundles smaller in measurements.
 pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> io::Result<Encoder<'static>> {
-    if total <= u64::from(JOB) {
-        return encoder_with(0, pieces, total, compression);
+    if total <= u64::from(JOB_LEN) {
+        return encoder_with(ON_CALLING_THREAD, pieces, total, compression);
     }
-    let most = if compression.level > LEVEL_OF_MUCH_MEMORY { THREADS_MAX_WITH_MUCH_MEMORY } else { THREADS_MAX };
-    // Even a process that may use only one thread gets a second one here, which compresses: without it, the stream
-    // would be another one.
-    let mut threads = u32::try_from(threads::count()).unwrap_or(most).min(most);
+    let threads_max = if compression.level > LEVEL_OF_MUCH_MEMORY { THREADS_MAX_WITH_MUCH_MEMORY } else { THREADS_MAX };
+    // Even a process that may use only one thread gets a second one here, which compresses: the calling thread alone
+    // would write another stream.
+    let mut threads = u32::try_from(threads::count()).unwrap_or(threads_max).min(threads_max);
     loop {
         let mut encoder = encoder_with(threads, pieces, total, compression)?;
         // The first call, even without data, starts the threads. If the system cannot start them, fewer are tried.
         match encoder.run_on_buffers(&[], &mut []) {
             Ok(_) => return Ok(encoder),
-            Err(_) if threads > 0 => threads /= 2,
+            Err(_) if threads > ON_CALLING_THREAD => threads /= 2,
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Returns an encoder that starts this number of threads. With 0, it works on the calling thread, and the stream
-/// differs a little, because it is not split into jobs.
+/// The number of threads to start for an encoder that works on the calling thread.
+const ON_CALLING_THREAD: u32 = 0;
+
+/// Returns an encoder that starts this number of threads. With [`ON_CALLING_THREAD`], the stream differs a little,
+/// because it is not split into jobs. `total` is the length of all pieces.
 fn encoder_with(
     threads: u32,
     pieces: &[Piece<'_>],
@@ -212,7 +217,7 @@ fn encoder_with(
     let window_log = window_log(pieces).min(compression.window_log_max).min(WINDOW_LOG_MAX);
     encoder.set_parameter(CParameter::WindowLog(window_log))?;
     // Data that is compressed in one go gets only LLVM's settings.
-    if total <= u64::from(JOB) {
+    if total <= u64::from(JOB_LEN) {
         return Ok(encoder);
     }
     // A larger table for long-distance matching than zstd's default finds more matches.
@@ -222,8 +227,8 @@ fn encoder_with(
         encoder.set_parameter(CParameter::HashLog(HASH_LOG))?;
         encoder.set_parameter(CParameter::ChainLog(CHAIN_LOG))?;
     }
-    if threads > 0 {
-        encoder.set_parameter(CParameter::JobSize(JOB))?;
+    if threads > ON_CALLING_THREAD {
+        encoder.set_parameter(CParameter::JobSize(JOB_LEN))?;
         encoder.set_parameter(CParameter::NbWorkers(threads))?;
     }
     Ok(encoder)
@@ -244,7 +249,9 @@ fn is_code_object(piece: &Piece<'_>) -> bool {
 /// Does the work of [`window_log`]. Each piece has its length in bytes, and whether it is a code object.
 fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     let mut position = 0_u64;
+    // Start and length of the previous code object.
     let mut previous: Option<(u64, u64)> = None;
+    // The longest distance back that any code object needs.
     let mut reach = 0;
     for (len, is_code_object) in pieces {
         let start = position;
@@ -299,7 +306,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "compresses")]
     fn every_window_can_be_asked_for() {
-        let data = Piece::Zeros(u64::from(JOB) + 1);
+        let data = Piece::Zeros(u64::from(JOB_LEN) + 1);
         for window_log_max in [10, 11, 31] {
             let compression = Compression { window_log_max, ..Compression::with_method(Method::Zstd) };
             assert!(encoder(std::slice::from_ref(&data), data.len(), &compression).is_ok(), "{window_log_max}");

@@ -32,13 +32,13 @@ pub(crate) fn hash_during<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result
     }
     scope(|scope| {
         let thread = Builder::new().name("hash".to_owned()).spawn_scoped(scope, || hash_of(pieces));
-        let done = work()?;
+        let result = work()?;
         let hash = match thread {
             Ok(thread) => thread.join().map_err(|_| thread_ended())??,
             // The system cannot start a thread.
             Err(_) => hash_of(pieces)?,
         };
-        Ok((hash, done))
+        Ok((hash, result))
     })
 }
 
@@ -117,16 +117,16 @@ impl Worker {
     /// Starts the thread. Returns `None` if the system cannot start one.
     fn start() -> Option<Self> {
         let (full, to_hash) = sync_channel::<Vec<u8>>(BLOCKS);
-        let (done, empty) = sync_channel::<Vec<u8>>(BLOCKS);
+        let (hashed, empty) = sync_channel::<Vec<u8>>(BLOCKS);
         // One block is filled first; the others are empty as if the thread had returned them.
         for _ in 1..BLOCKS {
-            done.try_send(Vec::with_capacity(BLOCK)).ok()?;
+            hashed.try_send(Vec::with_capacity(BLOCK)).ok()?;
         }
-        let thread = Builder::new().name("hash".to_owned()).spawn(move || hash_blocks(&to_hash, &done)).ok()?;
+        let thread = Builder::new().name("hash".to_owned()).spawn(move || hash_blocks(&to_hash, &hashed)).ok()?;
         Some(Self { block: Vec::with_capacity(BLOCK), full, empty, thread })
     }
 
-    /// Fills blocks with the data, and sends each full one to the thread. Waits while all blocks are there.
+    /// Fills blocks with the data, and sends each full one to the thread. Waits while the thread has all other blocks.
     fn update(&mut self, mut data: &[u8]) {
         while !data.is_empty() {
             let room = BLOCK.saturating_sub(self.block.len());
@@ -153,13 +153,13 @@ impl Worker {
 }
 
 /// Hashes the blocks that arrive, and sends them back empty. Returns the hash once no more blocks can arrive.
-fn hash_blocks(to_hash: &Receiver<Vec<u8>>, done: &SyncSender<Vec<u8>>) -> Md5 {
+fn hash_blocks(to_hash: &Receiver<Vec<u8>>, hashed: &SyncSender<Vec<u8>>) -> Md5 {
     let mut hash = Md5::new();
     while let Ok(mut block) = to_hash.recv() {
         hash.update(&block);
         block.clear();
         // After the last block was sent, nobody takes empty blocks any more.
-        drop(done.send(block));
+        drop(hashed.send(block));
     }
     hash
 }

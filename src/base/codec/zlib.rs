@@ -26,11 +26,13 @@ pub(crate) struct Zlib<R> {
     reader: R,
     /// The decoder, until the reader is dropped.
     decoder: Option<Decompress>,
-    /// Whether the decoder has failed, after bytes that were read.
+    /// Whether the decoder has failed. The error is returned once the bytes before the fault were read.
     has_failed: bool,
 }
 
 impl<R> Zlib<R> {
+    /// A reader of a zlib stream or, if `has_header` is false, of a bare DEFLATE stream. Uses a decoder that an earlier
+    /// reader of this thread has left, if there is one.
     pub(crate) fn new(reader: R, has_header: bool) -> Self {
         let unused = UNUSED.try_with(|unused| unused.borrow_mut().pop());
         let decoder = match unused {
@@ -79,23 +81,24 @@ impl<R> Drop for Zlib<R> {
 impl<R: BufRead> Read for Zlib<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(decoder) = &mut self.decoder else { return Ok(0) };
+        // The decoder may take input without writing anything, and is then called again.
         while !self.has_failed {
             let input = self.reader.fill_buf()?;
-            let (is_end, flush) = match input {
+            let (is_input_end, flush) = match input {
                 [] => (true, FlushDecompress::Finish),
                 _ => (false, FlushDecompress::None),
             };
-            let (read, written) = (decoder.total_in(), decoder.total_out());
+            let (read_before, written_before) = (decoder.total_in(), decoder.total_out());
             let status = decoder.decompress(input, buffer, flush);
-            let read = super::difference(decoder.total_in(), read);
-            let written = super::difference(decoder.total_out(), written);
+            let read = super::difference(decoder.total_in(), read_before);
+            let written = super::difference(decoder.total_out(), written_before);
             self.reader.consume(read);
             self.has_failed = status.is_err();
             let is_stream_end = matches!(status, Ok(Status::StreamEnd));
             if written > 0 || buffer.is_empty() || is_stream_end {
                 return Ok(written);
             }
-            if is_end && !self.has_failed {
+            if is_input_end && !self.has_failed {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete deflate stream"));
             }
         }

@@ -26,27 +26,27 @@ const FAMILIES: &[&str] = &["arm64_32", "arm64e", "arm64", "arm", "aarch64_32", 
 /// text for other families, and for a word that cannot have a version. Words in the table of architectures do not get
 /// here: see [`triple_tables::arch`](super::triple_tables::arch).
 pub(super) fn arch(word: &str) -> &'static str {
-    let thumb = word.starts_with("thumb");
+    let is_thumb = word.starts_with("thumb");
     let is_64_bit = word.starts_with("aarch64") || word.starts_with("arm64");
-    if !(thumb || is_64_bit || word.starts_with("arm")) {
+    if !(is_thumb || is_64_bit || word.starts_with("arm")) {
         return "";
     }
     let Some(version) = version_part(word) else {
         return "";
     };
     // Thumb was introduced in version 4.
-    if thumb && (version.starts_with("v2") || version.starts_with("v3")) {
+    if is_thumb && (version.starts_with("v2") || version.starts_with("v3")) {
         return "";
     }
-    let big = is_big_endian(word);
+    let is_big = is_big_endian(word);
     // The M profile of version 6 has no ARM instruction set, whatever the family name.
-    if thumb || sub_arch(version) == "v6-m" {
-        return if big { "thumbeb" } else { "thumb" };
+    if is_thumb || sub_arch(version) == "v6-m" {
+        return if is_big { "thumbeb" } else { "thumb" };
     }
     if is_64_bit {
-        return if big { "aarch64_be" } else { "aarch64" };
+        return if is_big { "aarch64_be" } else { "aarch64" };
     }
-    if big { "armeb" } else { "arm" }
+    if is_big { "armeb" } else { "arm" }
 }
 
 /// Whether a word of the ARM family names a big-endian architecture: `_be` for `aarch64`, `eb` for the others.

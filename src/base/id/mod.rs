@@ -360,8 +360,8 @@ pub(crate) fn split_triple(text: &str) -> (String, &str) {
     let arch_name = text.split('-').next().unwrap_or_default();
     // In the short spelling, a GPU follows a triple of two or three fields. The dashes complete such a triple.
     for (field_count, missing_dashes) in [(2, "--"), (3, "-")] {
-        let Some((short, gpu)) = split_after_fields(text, field_count) else { break };
-        if !target_id::names_gpu(gpu, arch_name) {
+        let Some((short, rest)) = split_after_fields(text, field_count) else { break };
+        if !target_id::names_gpu(rest, arch_name) {
             continue;
         }
         // Normalising shows which of the fields is the operating system. The dash after the three fields is that of an
@@ -371,7 +371,7 @@ pub(crate) fn split_triple(text: &str) -> (String, &str) {
         } else {
             [short, missing_dashes].concat()
         };
-        return (triple, trim_dash(gpu));
+        return (triple, trim_dash(rest));
     }
     match split_after_fields(text, 4) {
         Some((triple, target_id)) => (triple.to_owned(), trim_dash(target_id)),

@@ -57,8 +57,8 @@ struct Meaning {
     arch: &'static str,
     vendor: &'static str,
     os: &'static str,
-    mingw: bool,
-    cygwin: bool,
+    is_mingw: bool,
+    is_cygwin: bool,
     environment: &'static str,
     format: &'static str,
 }
@@ -88,8 +88,8 @@ impl<'a> Words<'a> {
             arch: tables::arch(arch),
             vendor: tables::vendor(vendor),
             os: tables::os(os),
-            mingw: os.starts_with("mingw"),
-            cygwin: is_cygwin(os),
+            is_mingw: os.starts_with("mingw"),
+            is_cygwin: is_cygwin(os),
             environment: tables::environment(environment),
             format: tables::object_format(format),
         };
@@ -200,8 +200,8 @@ impl<'a> Words<'a> {
     /// Returns the environment `android<version>` for `androideabi<version>`, its older spelling, or `None` for another
     /// environment.
     fn android_without_eabi(&self) -> Option<String> {
-        // As in LLVM, both the word and the recorded meaning are checked. The meaning may be that of another word,
-        // which was tried last.
+        // As in LLVM, both the word and the recorded meaning are checked. The meaning is that of the last word that was
+        // tried as an environment, which may be another word.
         let version = self.get(ENVIRONMENT).strip_prefix("androideabi")?;
         if self.meaning.environment != "android" {
             return None;
@@ -219,20 +219,20 @@ impl<'a> Words<'a> {
     /// Respells the names of Windows as `windows-<environment>`, and appends an object format other than COFF. Does
     /// nothing for other systems.
     fn respell_windows(&mut self) {
-        let Meaning { os, mingw, cygwin, environment, format, .. } = self.meaning;
-        let win32 = os == "win32";
-        if !(win32 || mingw || cygwin) {
+        let Meaning { os, is_mingw, is_cygwin, environment, format, .. } = self.meaning;
+        let is_win32 = os == "win32";
+        if !(is_win32 || is_mingw || is_cygwin) {
             return;
         }
         // COFF is the default on Windows, so it is not named.
         let other_format = if matches!(format, "" | "coff") { None } else { Some(format) };
-        let environment_known = !environment.is_empty();
+        let is_environment_known = !environment.is_empty();
         // As in LLVM, an object format without an environment takes the position of the environment.
-        let (environment, appended_format) = if win32 && environment_known {
+        let (environment, appended_format) = if is_win32 && is_environment_known {
             (self.get(ENVIRONMENT), other_format)
-        } else if win32 {
+        } else if is_win32 {
             (other_format.unwrap_or("msvc"), None)
-        } else if mingw {
+        } else if is_mingw {
             ("gnu", other_format)
         } else {
             ("cygnus", other_format)
@@ -275,9 +275,9 @@ impl Meaning {
             OS => {
                 // The table lacks MinGW and Cygwin. `respell_windows` replaces their names.
                 self.os = tables::os(word);
-                self.mingw = word.starts_with("mingw");
-                self.cygwin = is_cygwin(word);
-                !self.os.is_empty() || self.mingw || self.cygwin
+                self.is_mingw = word.starts_with("mingw");
+                self.is_cygwin = is_cygwin(word);
+                !self.os.is_empty() || self.is_mingw || self.is_cygwin
             }
             // As in LLVM, an object format may also be in the position of the environment.
             _ => {

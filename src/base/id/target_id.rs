@@ -159,8 +159,9 @@ impl TargetId {
         if self.processor != other.processor {
             return false;
         }
-        let own = self.features().map(|(name, _)| name);
-        own.ne(other.features().map(|(name, _)| name))
+        // Features are sorted by name, so equal sets of features have the same sequence of names.
+        let own_names = self.features().map(|(name, _)| name);
+        own_names.ne(other.features().map(|(name, _)| name))
     }
 
     /// Whether LLVM compares the target ID with others: it names a processor, which supports all features that are set.

@@ -183,7 +183,7 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
             staged.settle().with_path(&output.path)?;
         }
     }
-    refuse(&outputs)?;
+    refuse_conflicts(&outputs)?;
     // Outputs that are or may be copied come first: a copy may fill the disk, while renames hardly ever fail.
     outputs.sort_by_key(|output| match output.place {
         OutputPlace::Into { .. } | OutputPlace::Nowhere(_) => 0,
@@ -206,7 +206,7 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
 
 /// Refuses several outputs for one file, because only the last of them would remain, and a directory that has taken the
 /// name of an output. A single output needs no check, since the rename refuses it.
-fn refuse(outputs: &[Output]) -> Result<()> {
+fn refuse_conflicts(outputs: &[Output]) -> Result<()> {
     if outputs.len() < 2 {
         return Ok(());
     }
@@ -272,6 +272,7 @@ impl Output {
 /// Gives a staged file the name of its destination. If the name of an existing file cannot be taken, the file is
 /// written in place, provided that it may be rewritten.
 fn give_name(staged: Staged, target: &Path, existing_file: ExistingFile) -> io::Result<()> {
+    // A temporary name in the directory of the destination, or `None` if the file already has its final name.
     let beside = match existing_file {
         ExistingFile::Absent => staged.give_name(target)?,
         ExistingFile::Replaced | ExistingFile::Rewritten => Some(staged.give_name_beside(target)?),
@@ -478,10 +479,11 @@ fn inherit_from_replaced(staged: &File, target: &Path) -> io::Result<ExistingFil
 
 /// Opens a file for reading or, if that is not permitted, for writing. Does not follow a link.
 fn open_as_permitted(path: &Path) -> io::Result<File> {
-    // The flag is set to open the file for writing.
-    match sys::open_unless_link(path, false) {
+    const READ: bool = false;
+    const WRITE: bool = true;
+    match sys::open_unless_link(path, READ) {
         Ok(file) => Ok(file),
-        Err(_) => sys::open_unless_link(path, true),
+        Err(_) => sys::open_unless_link(path, WRITE),
     }
 }
 

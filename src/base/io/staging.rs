@@ -216,7 +216,8 @@ pub(crate) fn copy_all(mut from: &File, mut to: &File) -> io::Result<u64> {
 }
 
 /// Creates a file under an unused name in the directory of `target`: `make` creates it, or fails if the name is taken.
-/// The package `tempfile` is not used, because it makes the path absolute, which may be too long or unknown.
+/// Returns the result of `make`, and the name. The package `tempfile` is not used, because it makes the path absolute,
+/// which may be too long or unknown.
 fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(T, Temporary)> {
     const ATTEMPTS: u32 = 1000;
     let mut attempts = 1;

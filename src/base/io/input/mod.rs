@@ -129,11 +129,11 @@ impl Input {
 
     /// Opens a file for [`Accept::Regular`], or fails if the path leads to a file of another type.
     fn open_regular(path: &Path, access: Access) -> Result<Self> {
-        let opened = process::open(|| open_if_regular(path)).with_path(path)?;
+        let regular = process::open(|| open_if_regular(path)).with_path(path)?;
         let reason = "not a regular file; members of thin archives and files in directories must be";
-        let file = opened.ok_or_else(|| Error::refused(ErrorKind::Unsupported, path, None, reason))?;
+        let file = regular.ok_or_else(|| Error::refused(ErrorKind::Unsupported, path, None, reason))?;
         let opened = match Stat::of(&file).with_path(path)?.len() {
-            // A pseudo-file that records no length counts as empty.
+            // A pseudo-file that records no length counts as empty, without a state that could change.
             0 => (Storage::Memory(Vec::new()), None),
             // Regular files of any other kind have no limit: see `Storage::of_file`.
             _ => Storage::of_file(file, Some(PSEUDO_FILE_MAX), access).with_path(path)?,
@@ -141,8 +141,8 @@ impl Input {
         Ok(Self::of_opened(path, opened, access))
     }
 
-    /// Returns the input for the result of [`Storage::of_file`]. Only a file with a known state counts for the
-    /// progress.
+    /// Returns the input for the result of [`Storage::of_file`]: the bytes, and the state of the file if later changes
+    /// matter. Only a file with such a state counts for the progress. Closes the file if few more can be opened.
     fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Self {
         let len = match &opened {
             Some(opened) => opened.len,
@@ -161,9 +161,9 @@ impl Input {
         Self::of_storage(name, Storage::Memory(data))
     }
 
-    /// An input over all bytes of `reader`, which has about `expected` bytes.
-    pub(crate) fn spool_of(name: &Path, reader: impl Read, expected: u64) -> io::Result<Self> {
-        Ok(Self::of_storage(name, Storage::spool_of(reader, MEMORY_MAX, expected)?))
+    /// An input over all bytes of `reader`, which has about `expected_len` bytes.
+    pub(crate) fn spool_of(name: &Path, reader: impl Read, expected_len: u64) -> io::Result<Self> {
+        Ok(Self::of_storage(name, Storage::spool_of(reader, MEMORY_MAX, expected_len)?))
     }
 
     pub(crate) fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
@@ -201,8 +201,8 @@ impl Input {
         Slice { input: Some(self), data: self.bytes(), offset: 0 }
     }
 
-    /// Closes the file and keeps its bytes, in the mapping. For jobs with more inputs than a process may have open
-    /// files; those that the user names are closed only if few more can be opened.
+    /// Closes the file and keeps its bytes, in the mapping: a job may have more inputs than a process may have open
+    /// files. Inputs that the user names are closed only if few more files can be opened.
     pub(crate) fn close(&mut self) {
         if let Storage::Mapped { file, .. } = &mut self.storage {
             *file = None;
@@ -254,9 +254,9 @@ impl Input {
         Ok(if now.file == opened.file { Some(now) } else { None })
     }
 
-    /// Returns the result of a job on the input, or an error if the input has changed.
-    pub(crate) fn unless_changed<T>(&self, made: Result<T>) -> Result<T> {
-        unless_changed([self], made)
+    /// Returns `result`, that of a job on the input, or an error if the input has changed.
+    pub(crate) fn unless_changed<T>(&self, result: Result<T>) -> Result<T> {
+        unless_changed([self], result)
     }
 
     /// Returns the file that is mapped, or `None` if the bytes are in memory or the file is closed.
@@ -301,12 +301,12 @@ fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
     Ok(if Stat::of(&file)?.is_file() { Some(file) } else { None })
 }
 
-/// Returns the result of a job on some inputs, or an error if one of them has changed.
-pub(crate) fn unless_changed<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
+/// Returns `result`, that of a job on some inputs, or an error if one of them has changed.
+pub(crate) fn unless_changed<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, result: Result<T>) -> Result<T> {
     for input in inputs {
         input.ensure_unchanged()?;
     }
-    made
+    result
 }
 
 /// The error of a file that became shorter.

@@ -174,8 +174,9 @@ impl<'a> Slice<'a> {
 
     /// Reads the range and passes it to `take` block by block. Several threads may read the same range at a time.
     pub(crate) fn read_blocks(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        const BLOCK_LEN: usize = 128 << 10;
         let mut reader = self.reader();
-        let mut buffer = vec![0; 1 << 17];
+        let mut buffer = vec![0; BLOCK_LEN];
         loop {
             let count = reader.read(&mut buffer).with_path(self.path())?;
             match buffer.get(..count) {
@@ -193,7 +194,8 @@ impl<'a> Slice<'a> {
 
     /// Copies the range to the current position of `to`, in the kernel where possible.
     pub(crate) fn copy_to_file(&self, to: &File, to_path: &Path) -> Result<()> {
-        // Without an open file, the bytes are in memory or in the mapping of a closed file.
+        // Without an open file, the bytes are in memory or in the mapping of a closed file. The kernel copies only
+        // files.
         let Some(from) = self.file() else { return self.write_to_file(to, to_path) };
         let copied = sys::copy_in_kernel(from, self.offset..self.end(), to, &|bytes| self.note_read(bytes));
         let Some(rest) = self.tail(copied) else { return Ok(()) };

@@ -23,7 +23,7 @@ pub(crate) const MEMORY_MAX: u64 = 16 << 20;
 pub(crate) const SMALL: u64 = 64 << 10;
 
 /// The size of the blocks of zeros that become holes of a temporary file, in bytes.
-const SPARSE: usize = 64 << 10;
+const SPARSE_BLOCK: usize = 64 << 10;
 
 /// The maximum size to read, without an explicit limit, from a file that neither records its size nor can be mapped, in
 /// bytes. The largest useful files of this kind are tables of some megabytes under `/proc` and `/sys`.
@@ -200,14 +200,17 @@ impl Storage {
 
     /// Keeps all bytes of `reader`, in memory if there are fewer than `memory_max`.
     pub(crate) fn spool(reader: impl Read, memory_max: u64) -> io::Result<Self> {
-        Self::spool_of(reader, memory_max, 0)
+        // The length is not known, so no memory is reserved.
+        let expected_len = 0;
+        Self::spool_of(reader, memory_max, expected_len)
     }
 
-    /// Keeps all bytes of `reader`, which has about `expected` bytes, in memory if there are fewer than `memory_max`.
-    pub(super) fn spool_of(mut reader: impl Read, memory_max: u64, expected: u64) -> io::Result<Self> {
+    /// Keeps all bytes of `reader`, which has about `expected_len` bytes, in memory if there are fewer than
+    /// `memory_max`.
+    pub(super) fn spool_of(mut reader: impl Read, memory_max: u64, expected_len: u64) -> io::Result<Self> {
         // One allocation saves copying as the data grows. A size that is expected too high costs nothing, because the
         // system provides memory only as it is written.
-        let mut data = Vec::with_capacity(usize::try_from(expected.min(memory_max)).unwrap_or_default());
+        let mut data = Vec::with_capacity(usize::try_from(expected_len.min(memory_max)).unwrap_or_default());
         reader.by_ref().take(memory_max).read_to_end(&mut data)?;
         let mut spool = Spool { data, file: None, memory_max };
         spool.move_to_file_if_full()?;
@@ -273,7 +276,7 @@ impl Spool {
 /// Writes data to a new file, with holes for blocks of zeros, which take neither space nor time. A library whose code
 /// objects were recompressed has long runs of zeros.
 fn write_sparsely(file: &mut File, data: &[u8]) -> io::Result<()> {
-    for block in data.chunks(SPARSE) {
+    for block in data.chunks(SPARSE_BLOCK) {
         if is_zero(block) {
             file.seek_relative(i64::try_from(block.len()).map_err(io::Error::other)?)?;
         } else {

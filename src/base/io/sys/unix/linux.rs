@@ -98,8 +98,8 @@ pub(crate) fn unnamed(directory: &Path, mode: u32) -> io::Result<File> {
 
 /// Gives an unnamed file a name that is free.
 pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {
-    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
-    match linkat(CWD, itself, CWD, name, AtFlags::SYMLINK_FOLLOW) {
+    let path_of_file = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match linkat(CWD, path_of_file, CWD, name, AtFlags::SYMLINK_FOLLOW) {
         // Without /proc, the file itself is linked, which older kernels allow only to privileged users.
         Err(Errno::NOENT) => Ok(linkat(file, "", CWD, name, AtFlags::EMPTY_PATH)?),
         linked => Ok(linked?),
@@ -122,7 +122,7 @@ pub(crate) mod attributes {
     const MAX: usize = 64 << 10;
 
     /// The attributes that the system removes or updates when a file is written.
-    const OF_THE_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
+    const TIED_TO_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
 
     /// Gives a new file the attributes of an old one that are to be inherited. Removes an access control list that the
     /// new file got from its directory if the old file has none.
@@ -135,7 +135,7 @@ pub(crate) mod attributes {
         }
         for name in &old_names {
             let is_inherited = match inherited {
-                Inherited::Everything => !OF_THE_CONTENT.contains(&name.as_c_str()),
+                Inherited::Everything => !TIED_TO_CONTENT.contains(&name.as_c_str()),
                 Inherited::Access => is_access_control_list(name),
             };
             if !is_inherited {

@@ -44,8 +44,8 @@ fn handle_sigbus() {
     #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
     let handler = on_sigbus as *const () as libc::sighandler_t;
     // SAFETY: the structure is plain data, for which zeros are valid: no flags, an empty mask. The handler has the
-    // signature that SA_SIGINFO requires, and does only what a handler may do (see there). If a call fails, the signal
-    // keeps its effect.
+    // signature that SA_SIGINFO requires, and does only what a handler may do: see `on_sigbus`. If a call fails, the
+    // signal keeps its effect.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) != 0 {

@@ -190,26 +190,26 @@ pub(crate) fn text(_: &io::Error) -> Option<&'static str> {
     None
 }
 
-/// Whether a file that was just opened has a number in the upper half of those that the process may use, so that few
-/// more files can be opened: a file gets the lowest free number. `can_raise` says whether the limit may be raised to
-/// the maximum.
+/// Whether few more files can be opened, according to a file that was just opened: a file gets the lowest free number,
+/// and this number is in the upper half of the numbers that the process may use. `can_raise` says whether the limit may
+/// be raised to the maximum.
 pub(crate) fn is_late_file(file: &File, can_raise: bool) -> bool {
-    /// Numbers below are never late: a job with a few files asks the system nothing.
-    const FEW: u64 = 16;
+    /// Files with lower numbers are never late: a job with a few files asks the system nothing.
+    const FIRST_CHECKED: u64 = 16;
     let Ok(number) = u64::try_from(file.as_raw_fd()) else { return false };
-    if number < FEW {
+    if number < FIRST_CHECKED {
         return false;
     }
-    let limit = getrlimit(Resource::Nofile);
-    let limit = if can_raise { limit.maximum } else { limit.current };
+    let limits = getrlimit(Resource::Nofile);
+    let limit = if can_raise { limits.maximum } else { limits.current };
     limit.is_some_and(|limit| number >= limit / 2)
 }
 
 /// Raises the limit on open files.
 pub(crate) fn allow_many_files() {
-    let limit = getrlimit(Resource::Nofile);
+    let limits = getrlimit(Resource::Nofile);
     // If the limit cannot be raised, opening the file reports the error.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
 }
 
 /// Opens a file of any type for reading.
@@ -337,7 +337,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// Leaves permissions of a new file only to its owner, and of these only those that the old file gave to its owner.
+/// Removes all permissions of a new file except for those that both files give to their owners.
 pub(crate) fn make_private(file: &File, old: &Stat) -> io::Result<()> {
     let mode = file.metadata()?.mode() & old.mode() & 0o700;
     file.set_permissions(Permissions::from_mode(mode))
@@ -348,24 +348,24 @@ pub(crate) fn make_private(file: &File, old: &Stat) -> io::Result<()> {
 /// # Errors
 /// If one of them cannot be applied.
 pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Result<()> {
-    let (new, was) = (file.metadata()?, old.metadata()?);
-    let is_same_owner = (new.uid(), new.gid()) == (was.uid(), was.gid());
+    let (new_metadata, old_metadata) = (file.metadata()?, old.metadata()?);
+    let is_same_owner = (new_metadata.uid(), new_metadata.gid()) == (old_metadata.uid(), old_metadata.gid());
     let mode = match inherited {
         Inherited::Everything => {
             if !is_same_owner {
-                fchown(file, Some(was.uid()), Some(was.gid()))?;
+                fchown(file, Some(old_metadata.uid()), Some(old_metadata.gid()))?;
             }
             attributes::take_over(file, old, inherited)?;
-            was.mode() & 0o7777
+            old_metadata.mode() & 0o7777
         }
         Inherited::Access if is_same_owner => {
             attributes::take_over(file, old, inherited)?;
-            new.mode() & was.mode() & 0o777
+            new_metadata.mode() & old_metadata.mode() & 0o777
         }
         Inherited::Access => {
-            new.mode()
-                & was.mode()
-                & meaningful_under_another_owner(&new, &was, attributes::has_access_control_list(old)?)
+            let has_access_control_list = attributes::has_access_control_list(old)?;
+            let meaningful = meaningful_under_another_owner(&new_metadata, &old_metadata, has_access_control_list);
+            new_metadata.mode() & old_metadata.mode() & meaningful
         }
     };
     // Setting the owner and the access control list may have changed the permissions.
@@ -379,13 +379,13 @@ pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Re
 /// Returns the mode bits that mean the same for a new file of another owner. Another group keeps the permissions that
 /// everybody has. If the old file has an access control list, which names other users, only the owner keeps
 /// permissions.
-fn meaningful_under_another_owner(new: &Metadata, was: &Metadata, has_access_control_list: bool) -> u32 {
+fn meaningful_under_another_owner(new: &Metadata, old: &Metadata, has_access_control_list: bool) -> u32 {
     if has_access_control_list {
         0o700
-    } else if new.gid() == was.gid() {
+    } else if new.gid() == old.gid() {
         0o777
     } else {
-        0o707 | (was.mode() & 0o007) << 3
+        0o707 | (old.mode() & 0o007) << 3
     }
 }
 
@@ -406,11 +406,12 @@ pub(crate) fn refuse_trap_link(link: &Path) -> io::Result<()> {
 }
 
 /// Whether a link may be a trap: it belongs to neither the user nor the directory's owner, and the directory is sticky
-/// and writable by everyone, as `/tmp` is. The directory is given as its owner and mode.
-fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
+/// and writable by everyone, as `/tmp` is. `link_owner` and `user` are user IDs. The directory is given as its owner
+/// and mode.
+fn is_trap(link_owner: u32, user: u32, (directory_owner, mode): (u32, u32)) -> bool {
     const STICKY_AND_WRITABLE_BY_ALL: u32 = 0o1002;
     let is_shared = mode & STICKY_AND_WRITABLE_BY_ALL == STICKY_AND_WRITABLE_BY_ALL;
-    is_shared && owner != user && owner != directory
+    is_shared && link_owner != user && link_owner != directory_owner
 }
 
 /// Opens for writing the existing file that was `seen` at a resolved path, and for reading too if `read` is set.
