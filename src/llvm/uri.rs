@@ -103,10 +103,10 @@ impl Uri {
             if number.is_some() {
                 return Err(format!("the field '{}' stands twice", shown(key)));
             }
-            let Some(read) = c_number(value) else {
+            let Some(parsed) = c_number(value) else {
                 return Err(format!("'{}' is not a number: {}", shown(key), shown(value)));
             };
-            *number = Some(read);
+            *number = Some(parsed);
         }
         let [offset, size, inflated_offset, inflated_size] = numbers;
         self.range = range_of_fields("offset", offset, "size", size)?;
@@ -235,19 +235,19 @@ fn c_number(digits: &[u8]) -> Option<u64> {
 
 /// Returns the range that two fields give, or `None` without both fields. One field alone is an error.
 fn range_of_fields(
-    start: &str,
+    offset_name: &str,
     offset: Option<u64>,
-    len: &str,
+    size_name: &str,
     size: Option<u64>,
 ) -> Result<Option<Range<u64>>, String> {
     match (offset, size) {
         (None, None) => Ok(None),
         (Some(offset), Some(size)) => match offset.checked_add(size) {
             Some(end) => Ok(Some(offset..end)),
-            None => Err(format!("'{start}' and '{len}' lead beyond all offsets")),
+            None => Err(format!("'{offset_name}' and '{size_name}' lead beyond all offsets")),
         },
-        (Some(_), None) => Err(format!("the field '{len}' is missing")),
-        (None, Some(_)) => Err(format!("the field '{start}' is missing")),
+        (Some(_), None) => Err(format!("the field '{size_name}' is missing")),
+        (None, Some(_)) => Err(format!("the field '{offset_name}' is missing")),
     }
 }
 

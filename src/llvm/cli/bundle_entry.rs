@@ -79,7 +79,8 @@ impl ToolOptions for BundleEntryOptions {
     fn run(&self, call: &Call<'_>, _: &mut Console) -> anyhow::Result<ExitCode> {
         if self.uris.is_empty() {
             let help = help::text(&TOOL.command(), &[], call.program.name, HelpStyle::LONG);
-            return Ok(print(b"", &help, 1));
+            let (output, status) = (b"", 1);
+            return Ok(print(output, &help, status));
         }
         let uris = self.uris.iter().map(|uri| Uri::parse(uri)).collect::<Result<Vec<_>, _>>()?;
         let mut extract = ExtractUris::new(uris).with_reader(call.additions.read_uri);

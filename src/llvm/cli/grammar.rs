@@ -159,6 +159,7 @@ impl<'a> GrammarReader<'a> {
         }
     }
 
+    /// Adds LLVM's complaint about an option. The parts of `message` are joined.
     fn complain(&mut self, arg: &Arg, message: &[&[u8]]) {
         let option = [self.program.name, b": for the ", spelled(arg).as_bytes(), b" option: "].concat();
         self.complaints.extend([option, message.concat(), b"\n".to_vec()].concat());
@@ -174,7 +175,7 @@ impl<'a> GrammarReader<'a> {
         }
     }
 
-    /// Reports an unknown word, and suggests an option for the part `misspelt`, or none if that is empty.
+    /// Reports an unknown word, and suggests an option for the part `misspelt`, unless that is empty.
     fn complain_unknown(&mut self, word: &[u8], misspelt: &[u8]) {
         let Program { typed, name } = *self.program;
         let unknown = [name, b": Unknown command line argument '", word, b"'.  Try: '", typed, b" --help'\n"];

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Arg, Command};
 
 use super::additions::{Additions, Call};
-use super::options::{GENERIC, HelpStyle, OWN, Tool, in_help_order, is_own, spelled, value_name};
+use super::options::{GENERIC, HelpStyle, OWN, Tool, in_help_order, llvm_lacks, spelled, value_name};
 use crate::llvm::cli::print::stdout::print;
 
 /// The separator between an option and its description.
@@ -22,7 +22,9 @@ pub(crate) fn version(command: &Command) -> Vec<u8> {
 /// Prints the help for a command line with nothing to do. Returns the exit status.
 pub(crate) fn print_short(tool: &Tool, call: &Call<'_>) -> ExitCode {
     let subcommands = subcommands(tool, call.additions);
-    print(&text(&tool.command(), &subcommands, call.program.name, HelpStyle::SHORT), b"", 0)
+    let help = text(&tool.command(), &subcommands, call.program.name, HelpStyle::SHORT);
+    let (errors, status) = (b"", 0);
+    print(&help, errors, status)
 }
 
 /// The subcommands that the help of a tool lists, each with its description in one line.
@@ -86,7 +88,7 @@ fn describe_subcommands(subcommands: &[(&'static str, String)], program: &[u8], 
 fn label_width(listed: &[&Arg]) -> usize {
     let mut width = 0;
     for arg in listed {
-        if !is_own(arg) {
+        if !llvm_lacks(arg) {
             width = width.max(label(arg).len());
         }
     }
@@ -109,13 +111,14 @@ fn label(arg: &Arg) -> String {
     format!("  {option}{value}")
 }
 
-/// Appends options and their descriptions to `text`. All lines of a description begin in the same column.
+/// Appends options and their descriptions to `text`. All lines of a description begin in the same column, after labels
+/// of up to `width` characters.
 fn describe(options: &[&Arg], width: usize, text: &mut Vec<u8>) {
     for arg in options {
-        let mut lead = format!("{:width$}{SEPARATOR}", label(arg));
+        let mut line_start = format!("{:width$}{SEPARATOR}", label(arg));
         for line in description(arg).lines() {
-            text.extend(format!("{lead}{line}\n").into_bytes());
-            lead = " ".repeat(width + SEPARATOR.len());
+            text.extend(format!("{line_start}{line}\n").into_bytes());
+            line_start = " ".repeat(width + SEPARATOR.len());
         }
     }
 }

@@ -74,7 +74,8 @@ pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCod
 }
 
 /// Ends the messages of a command: reports its error with the hint for it, then prints the hints kept for the end.
-/// Returns the exit status. A closed standard output is not an error.
+/// Returns the exit status. A closed standard output is not an error. `hint` returns the hint for an error of the
+/// library, or `None` without one.
 pub(crate) fn finish(
     console: &Console,
     executed: anyhow::Result<ExitCode>,

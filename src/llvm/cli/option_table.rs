@@ -57,8 +57,8 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// Reads what follows one dash: a letter with a value, or letters without. As in LLVM, what follows a letter is read
-    /// like what follows the dash, so that a dash there is the second of a name.
+    /// Reads what follows one dash: a letter with a value, or letters without. As in LLVM, a dash after a letter makes
+    /// the rest of the word a name, as two dashes do.
     fn read_letters<'w>(&mut self, mut letters: &'w [u8], words: &mut impl Iterator<Item = &'w [u8]>) {
         let mut is_first = true;
         while let Some((letter, rest)) = letters.split_at_checked(1) {
@@ -78,6 +78,7 @@ impl<'a> TableReader<'a> {
         }
     }
 
+    /// Applies an option, and keeps help or version for the end of the command line.
     fn apply<'w>(&mut self, arg: &'a Arg, value: Option<&'w [u8]>, words: &mut impl Iterator<Item = &'w [u8]>) {
         match self.reader.apply(arg, value, words) {
             Some(help @ ImmediateAction::Help(_)) => self.help = Some(help),
@@ -90,6 +91,8 @@ impl<'a> TableReader<'a> {
         self.first_unknown.get_or_insert(option);
     }
 
+    /// Returns help or version if either is asked for, otherwise the first unknown option as the error, and without one
+    /// the result of the words.
     fn into_result(self, program: &Program<'_>) -> GrammarResult {
         if let Some(action) = self.help.or(self.version) {
             return GrammarResult::Immediate(action, Vec::new());

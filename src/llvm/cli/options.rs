@@ -201,7 +201,7 @@ fn is_hidden(arg: &Arg) -> bool {
 }
 
 /// Whether LLVM's tool lacks an option.
-pub(crate) fn is_own(arg: &Arg) -> bool {
+pub(crate) fn llvm_lacks(arg: &Arg) -> bool {
     arg.get_help_heading() == Some(OWN)
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn find_option<'c>(command: &'c Command, name: &[u8]) -> Option<&'c A
 /// The options in the order of the help texts: by name, with our own options last.
 pub(crate) fn in_help_order(command: &Command) -> Vec<&Arg> {
     let mut options: Vec<&Arg> = command.get_opts().collect();
-    options.sort_by_cached_key(|arg| (is_own(arg), name_of(arg)));
+    options.sort_by_cached_key(|arg| (llvm_lacks(arg), name_of(arg)));
     options
 }
 
@@ -298,7 +298,7 @@ mod tests {
     fn our_own_options_are_the_last_to_be_suggested() {
         for command in commands() {
             let suggested: Vec<&Arg> = command.get_opts().filter(|arg| !arg.is_hide_set()).collect();
-            assert!(suggested.is_sorted_by_key(|arg| is_own(arg)), "{}", command.get_name());
+            assert!(suggested.is_sorted_by_key(|arg| llvm_lacks(arg)), "{}", command.get_name());
         }
     }
 

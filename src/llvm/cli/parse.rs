@@ -63,7 +63,7 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> 
     match read(command, &program, argv.get(1..).unwrap_or_default()) {
         GrammarResult::Words(words) => match command.try_get_matches_from_mut(words) {
             Ok(matches) => ParsedCommandLine::Run { matches: Some(matches), called, complaint: Vec::new() },
-            // The grammar gives only words that the definition allows.
+            // Not expected: the grammar gives only words that the definition allows.
             Err(error) => refused(error.to_string().into_bytes(), None),
         },
         GrammarResult::Immediate(action, stderr) => {
@@ -79,6 +79,7 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> 
     }
 }
 
+/// The result for a command line that is refused with these complaints, and with a hint if there is one.
 fn refused(stderr: Vec<u8>, hint: Option<String>) -> ParsedCommandLine {
     ParsedCommandLine::Exit { stdout: Vec::new(), stderr, hint, status: 1 }
 }

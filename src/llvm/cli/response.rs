@@ -100,6 +100,7 @@ fn open_file(name: &[u8], enclosing: &[OpenFile], nested_left: &mut u64) -> Resu
 /// Reads the content of a file. As in LLVM, a regular file is read up to its recorded size; a file under `/proc`
 /// records 0, so nothing is read. A pipe or device is read to its end, and has a limit because it may be endless.
 fn read(path: &[u8], found: &Stat) -> io::Result<Vec<u8>> {
+    // One byte more than allowed shows that a pipe or device is too long.
     let limit = if found.is_file() { found.len() } else { STREAM_MAX + 1 };
     let mut content = Vec::new();
     sys::open(Path::new(&*sys::os_str(path)))?.take(limit).read_to_end(&mut content)?;

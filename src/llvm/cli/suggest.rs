@@ -5,7 +5,7 @@
 
 use clap::{Arg, Command};
 
-use super::options::{is_own, name_of, takes_value};
+use super::options::{llvm_lacks, name_of, takes_value};
 
 /// Returns the option nearest to `typed` (without its dashes), in the form to type, or `None` if nothing is typed.
 pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
@@ -15,22 +15,23 @@ pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     let mut halves = typed.splitn(2, |&byte| byte == b'=');
     let typed_name = halves.next().unwrap_or_default();
     let value = halves.next().unwrap_or_default();
-    let mut nearest: Option<(&Arg, usize)> = None;
+    let mut best: Option<(&Arg, usize)> = None;
     for arg in command.get_opts() {
         let name = name_of(arg);
-        if arg.is_hide_set() || is_own(arg) {
+        // As in LLVM, hidden options are not suggested either.
+        if arg.is_hide_set() || llvm_lacks(arg) {
             continue;
         }
         // For an option without a value, the value is part of the mistake, so the whole word is compared.
-        let distance = distance(name.as_bytes(), if takes_value(arg) { typed_name } else { typed });
+        let arg_distance = distance(name.as_bytes(), if takes_value(arg) { typed_name } else { typed });
         // Among equally near options, the first in the definition wins.
-        match nearest {
-            Some((_, least)) if least <= distance => {}
-            _ => nearest = Some((arg, distance)),
+        match best {
+            Some((_, least)) if least <= arg_distance => {}
+            _ => best = Some((arg, arg_distance)),
         }
     }
-    let (nearest, _) = nearest?;
-    Some(form_to_type(nearest, value))
+    let (nearest_arg, _) = best?;
+    Some(form_to_type(nearest_arg, value))
 }
 
 /// Returns the option in the form to type, with the typed value if it takes one.

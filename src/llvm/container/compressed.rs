@@ -130,6 +130,7 @@ impl Header {
     }
 }
 
+/// Reads a size in the width that the version has for sizes. `what` names the field in errors.
 fn read_size(cursor: &mut Cursor<'_>, version: HeaderVersion, what: &'static str) -> Result<u64, Malformed> {
     match version {
         HeaderVersion::V1 | HeaderVersion::V2 => Ok(cursor.u32(what)?.into()),
@@ -228,34 +229,34 @@ pub struct Deflation {
 pub fn write<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
-    asked: Option<HeaderVersion>,
+    requested: Option<HeaderVersion>,
     out: &mut W,
 ) -> Result<Deflation> {
-    write_to(pieces, compression, asked, &mut Writer::new(out))
+    write_to(pieces, compression, requested, &mut Writer::new(out))
 }
 
 /// Like [`write`], with errors that name the output.
 pub(crate) fn write_to<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
-    asked: Option<HeaderVersion>,
+    requested: Option<HeaderVersion>,
     to: &mut Writer<'_, W>,
 ) -> Result<Deflation> {
-    write_with_limit(pieces, compression, asked, to, u64::from(u32::MAX))
+    write_with_limit(pieces, compression, requested, to, u64::from(u32::MAX))
 }
 
 /// Like [`write_to`], for tests with another `limit`: the largest size that a version 2 header can record.
 fn write_with_limit<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
-    asked: Option<HeaderVersion>,
+    requested: Option<HeaderVersion>,
     to: &mut Writer<'_, W>,
     limit: u64,
 ) -> Result<Deflation> {
     let started = Instant::now();
     let inflated = total_len(pieces)?;
     // A request for version 1, which is never written, gives version 2.
-    let mut version = match asked {
+    let mut version = match requested {
         Some(HeaderVersion::V3) => HeaderVersion::V3,
         None if inflated > limit => HeaderVersion::V3,
         _ if inflated > limit => return Err(too_large("Uncompressed size")),
@@ -266,7 +267,7 @@ fn write_with_limit<W: Write + Seek>(
     let stream_start = sum([start, version.header_len()])?;
     let (hash, mut stream_len) = hash::hash_during(pieces, || deflate(pieces, compression, stream_start, to))?;
     if version == HeaderVersion::V2 && sum([version.header_len(), stream_len])? > limit {
-        if asked.is_some() {
+        if requested.is_some() {
             return Err(too_large("Total file size"));
         }
         // Compression has made data of almost 4 GiB larger. A header of version 3 is longer, so the stream has to begin
@@ -282,7 +283,7 @@ fn write_with_limit<W: Write + Seek>(
 
 /// The error for a size that does not fit a version 2 header, in LLVM's words.
 fn too_large(size: &str) -> Error {
-    Error::refused(ErrorKind::Limit, "", None, format!("{size} exceeds version 2 limit"))
+    Error::new(ErrorKind::Limit, format!("{size} exceeds version 2 limit"))
 }
 
 #[cfg(test)]
@@ -308,7 +309,7 @@ mod tests {
     fn compress(
         data: &[u8],
         compression: &Compression,
-        asked: Option<HeaderVersion>,
+        requested: Option<HeaderVersion>,
         limit: u64,
     ) -> Result<(Vec<u8>, Deflation)> {
         let pieces = [Piece::Bytes(data.to_vec())];
@@ -316,7 +317,7 @@ mod tests {
         let mut out = Cursor::new(b"before".to_vec());
         out.set_position(6);
         let to = &mut Writer::new(&mut out);
-        let deflation = write_with_limit(&pieces, compression, asked, to, limit)?;
+        let deflation = write_with_limit(&pieces, compression, requested, to, limit)?;
         assert_eq!(out.position(), len_u64(out.get_ref()));
         Ok((out.into_inner().strip_prefix(b"before").unwrap().to_vec(), deflation))
     }

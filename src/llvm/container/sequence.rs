@@ -175,6 +175,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
 
     /// Inflates the bundle in one pass, and writes each block to the outputs of all entries that have bytes in it. The
     /// pass continues to the end of the stream even if all outputs are complete: only there the hash can be compared.
+    /// `wanted` has the index and the output of each entry.
     pub(crate) fn inflate_entries<S: Sink>(
         &self,
         compressed: &Compressed<'_>,
@@ -308,8 +309,8 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         self.stopped_at
     }
 
-    /// Returns the position of the next bundle, after the padding before it, or `None` if no bundle follows. The walk
-    /// ends here unless reading the bundle finds where the one after it begins.
+    /// Returns the position of the next bundle, after the padding before it, or `None` if no bundle follows. Resets
+    /// `self.next`, so that the walk ends after this bundle unless reading it finds where the next one begins.
     pub(crate) fn next_position(&mut self) -> Result<Option<u64>> {
         let end = match std::mem::replace(&mut self.next, NextBundle::Nowhere) {
             NextBundle::Nowhere => return Ok(None),

@@ -101,6 +101,7 @@ impl<'a> Compressed<'a> {
         match (self.stream_len.get(), inflater.failure) {
             (Some(found), _) => Ok(*found),
             (None, Some(error)) => Err(error),
+            // Not expected: reading ends with an error, or at the end of the stream.
             (None, None) => {
                 Err(self.malformed(Malformed::compressed(self.recorded.what, self.offset, "its stream has no end")))
             }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, but one newline may end
-//! an end line and begin the next line, and the first line of a file needs none before it. Lines between entries are ignored. Layout: Clang Offload Bundler documentation;
-//! writer: byte for byte that of LLVM 22.1.8.
+//! an end line and begin the next line, and the first line of a file needs none before it. Lines between entries are
+//! ignored. Layout: Clang Offload Bundler documentation; writer: byte for byte that of LLVM 22.1.8.
 //!
 //! An entry ends at the end line with its own ID, so that an entry that is itself a bundle is read whole. Without such
 //! a line it ends at the next marker line if that is an end line, as in LLVM.
@@ -105,6 +105,7 @@ impl Text {
                 bad = middle;
             }
         }
+        // `good` is less than `inner_count`, so there is such a line.
         let Some((member, at)) = lines.iter().filter_map(|line| line.origin).nth(good) else { return Ok(()) };
         let offset = member.content.offset() + to_u64(at);
         let own_lines = lines.len() - inner_count;
@@ -119,11 +120,11 @@ impl Text {
     /// Returns the marker lines that a reader would find in the bundle of `members`, also those inside contents. More
     /// lines inside contents than allowed are cut off after the first that is too many, which is enough to refuse them.
     fn planned_lines<'m>(&self, members: &'m [Member<'_>]) -> Vec<PlannedLine<'m>> {
-        // `at` is the length of the bundle before the member.
-        let (mut lines, mut at, mut allowed) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
+        // `position` is the length of the bundle before the member.
+        let (mut lines, mut position, mut allowed) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
         for member in members {
             let content = member.content.bytes();
-            let start = self.line_of_entry(member, MarkerSide::Start, at);
+            let start = self.line_of_entry(member, MarkerSide::Start, position);
             lines.push(PlannedLine { marker: start, origin: None });
             for marker in self.markers(content).take(allowed) {
                 allowed -= 1;
@@ -138,7 +139,7 @@ impl Text {
             }
             let end = self.line_of_entry(member, MarkerSide::End, start.end + content.len());
             lines.push(PlannedLine { marker: end, origin: None });
-            at = end.end;
+            position = end.end;
         }
         lines
     }
@@ -247,11 +248,11 @@ fn read_entries(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malform
         let offset = base + to_u64(start.begin);
         let end_index = end_lines.find_end(markers, next, start);
         let end_line = end_index.and_then(|index| markers.get(index));
-        let (Some(index), Some(end)) = (end_index, end_line) else {
+        let (Some(end_index), Some(end)) = (end_index, end_line) else {
             let what = format!("the entry '{}' that starts", shown(start.id));
             return Err(Malformed::fault(what, offset, " has no end line"));
         };
-        if let Some(inner) = markers.get(next + 1..index)
+        if let Some(inner) = markers.get(next + 1..end_index)
             && let Some(other) = find_crossing(inner)
         {
             let offset = base + to_u64(other.begin);
@@ -260,7 +261,7 @@ fn read_entries(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malform
         }
         room.take(start.id, offset)?;
         entries.push(Entry::at(start.id, to_u64(start.end)..to_u64(end.begin)));
-        next = index + 1;
+        next = end_index + 1;
     }
     Ok(entries)
 }
@@ -325,8 +326,8 @@ impl<'a> EndLines<'a> {
             return Some(*partner);
         }
         if let Some(lines) = self.by_id.get(start.id) {
-            let earlier = lines.partition_point(|&line| !is_after(markers.get(line), start));
-            if let Some(first_later) = lines.get(earlier) {
+            let earlier_count = lines.partition_point(|&line| !is_after(markers.get(line), start));
+            if let Some(first_later) = lines.get(earlier_count) {
                 return Some(*first_later);
             }
         }

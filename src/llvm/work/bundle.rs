@@ -16,7 +16,7 @@ use crate::llvm::container::compressed;
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::text::Text;
 use crate::llvm::event::{Event, Observer};
-use crate::llvm::work::open;
+use crate::llvm::work::{NO_LIMIT, open};
 
 const NO_ALIGNMENT: &str = "for the --bundle-align option: the alignment must be at least 1";
 
@@ -52,8 +52,12 @@ impl BundleFiles {
     /// # Errors
     /// Any [`Error`]. The output is then unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let inputs = self.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
-        self.run_on(&inputs, observer)
+        self.run_on(&self.open_inputs()?, observer)
+    }
+
+    /// Opens the file of each member.
+    pub(super) fn open_inputs(&self) -> Result<Vec<Input>> {
+        self.members.iter().map(|(_, path)| open(path, Accept::Any, NO_LIMIT)).collect()
     }
 
     /// Writes the bundle from open inputs: one for each member, in the same order.

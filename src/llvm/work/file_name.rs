@@ -15,7 +15,9 @@ impl<'a> FileName<'a> {
     /// slash, and `/` for a root directory.
     pub(super) fn of(path: &'a [u8]) -> Self {
         let name = match path.rsplit(|&byte| byte == b'/').next().unwrap_or_default() {
+            // After a closing slash.
             b"" if path.iter().any(|&byte| byte != b'/') => b".",
+            // The path consists of slashes, or is empty.
             b"" => path.get(..1).unwrap_or_default(),
             name => name,
         };

@@ -44,9 +44,9 @@ impl OpenArchive {
         self.archive.len()
     }
 
-    /// Returns `made`, or an error if one of the files of the library has changed.
-    pub(super) fn unless_changed<T>(&self, made: Result<T>) -> Result<T> {
-        unless_changed([&self.archive].into_iter().chain(&self.member_files), made)
+    /// Returns `result`, that of a job on the library, or an error if one of the library's files has changed.
+    pub(super) fn unless_changed<T>(&self, result: Result<T>) -> Result<T> {
+        unless_changed([&self.archive].into_iter().chain(&self.member_files), result)
     }
 
     /// Returns the members in archive order. Newlines and zeros after the last one are padding, and end the list

@@ -25,7 +25,7 @@ mod walk;
 pub use bundle::BundleFiles;
 pub use extract_uris::ExtractUris;
 pub use list::List;
-pub(crate) use open::open;
+pub(crate) use open::{NO_LIMIT, open};
 pub use package::{ImageFiles, Package};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;

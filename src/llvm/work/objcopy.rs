@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 use super::{BundleFiles, FileType};
 use crate::base::error::Result;
 use crate::base::id::OffloadKind;
-use crate::base::io::input::Accept;
 use crate::base::io::staging::new_number;
 use crate::llvm::container::MAGIC;
 use crate::llvm::container::object::HostFormat;
 use crate::llvm::event::Observer;
-use crate::llvm::work::open;
 
 impl BundleFiles {
     /// For a fat object, writes nothing, and returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes
@@ -21,13 +19,13 @@ impl BundleFiles {
     /// # Errors
     /// As [`BundleFiles::run`].
     pub fn run_or_command(&self, observer: &mut Observer<'_>) -> Result<Option<Vec<OsString>>> {
-        let inputs = self.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
+        let inputs = self.open_inputs()?;
         let host = self.members.iter().zip(&inputs).find(|((id, _), _)| id.kind() == OffloadKind::Host);
-        if let Some(((_, host), input)) = host
+        if let Some(((_, host_path), input)) = host
             && self.file_type == FileType::Object
             && HostFormat::identify(input.bytes()).is_some()
         {
-            return Ok(Some(self.arguments_to_add_sections(host)));
+            return Ok(Some(self.arguments_to_add_sections(host_path)));
         }
         self.run_on(&inputs, observer)?;
         Ok(None)

@@ -5,6 +5,9 @@ use std::path::Path;
 use crate::base::error::Result;
 use crate::base::io::input::{Accept, Input};
 
+/// Reads a pipe to its end: the `max` of [`open`].
+pub(crate) const NO_LIMIT: Option<u64> = None;
+
 /// Opens an input of a job as a mapping. A pipe is read up to `max` bytes; `accept` says which kinds of files are
 /// allowed.
 #[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than the rest of a job")]

@@ -11,7 +11,7 @@ use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::piece::emit;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, ImageInfo, ImageKind, NewImage, Strings, Version, kind_number};
-use crate::llvm::work::open;
+use crate::llvm::work::{NO_LIMIT, open};
 
 /// Packages device images into offload binaries.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Package {
                 return Err(Error::usage("'file' is a required image arguments"));
             }
             for file in &image.files {
-                inputs.push((image, open(file, Accept::Any, None)?));
+                inputs.push((image, open(file, Accept::Any, NO_LIMIT)?));
             }
         }
         let staged = self.stage(&inputs);

@@ -162,6 +162,7 @@ impl<'j> Requests<'j> {
         let mut unassigned: Vec<&Candidate<'_>> = candidates.iter().collect();
         for rule in Self::RULES {
             unassigned.retain(|candidate| {
+                // Without a request, the candidate is left to the next rule.
                 let Some(request) = rule(self, candidate) else { return true };
                 self.close(request);
                 served.push((request, *candidate));

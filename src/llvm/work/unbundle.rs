@@ -72,7 +72,7 @@ impl Unbundle {
         }
         let container = self.file_type.container();
         let mut outputs: Vec<Option<Output>> = self.requests.iter().map(|_| None).collect();
-        let mut is_bundle = false;
+        let mut has_bundle = false;
         let mut requests = Requests::new(&self.requests, self.rules);
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
         while !requests.are_served()
@@ -80,14 +80,14 @@ impl Unbundle {
         {
             // A compressed file that holds something else than a bundle comes as a bundle without bytes.
             let is_real_bundle = bundle.inflated_len > 0;
-            is_bundle |= is_real_bundle;
+            has_bundle |= is_real_bundle;
             report_if_inflated(&bundle, observer);
             self.stage_entries(&bundle, &mut requests, &mut outputs, observer)?;
         }
         if !self.allow_missing {
             self.check_all_served(&outputs)?;
         }
-        self.stage_unserved(input, is_bundle, outputs)
+        self.stage_unserved(input, has_bundle, outputs)
     }
 
     /// Fails if a request has no output, with an error that names the IDs in alphabetical order.
@@ -104,10 +104,10 @@ impl Unbundle {
         Err(Error::missing_entries(&missing.into_iter().collect::<Vec<_>>()))
     }
 
-    /// Adds the outputs of the requests that no entry serves, and returns the outputs of all requests. If no entry
-    /// serves a host, each requested host gets the code that the file has outside its entries, if it has any. All
-    /// others get empty files.
-    fn stage_unserved(&self, input: &Input, is_bundle: bool, outputs: Vec<Option<Output>>) -> Result<Vec<Output>> {
+    /// Adds the outputs of the requests that no entry serves, and returns the outputs of all requests. `has_bundle`
+    /// says whether the input holds a bundle. If no entry serves a host, each requested host gets the code that the
+    /// file has outside its entries, if it has any. All others get empty files.
+    fn stage_unserved(&self, input: &Input, has_bundle: bool, outputs: Vec<Option<Output>>) -> Result<Vec<Output>> {
         let is_host_served =
             self.requests.iter().zip(&outputs).any(|((id, _), output)| is_host(id) && output.is_some());
         let mut complete = Vec::with_capacity(self.requests.len());
@@ -118,7 +118,7 @@ impl Unbundle {
             }
             let mut output = Output::stage(path)?;
             if is_host(id) && !is_host_served {
-                self.copy_host(input, is_bundle, &mut output)?;
+                self.copy_host(input, has_bundle, &mut output)?;
             }
             complete.push(output);
         }
@@ -127,8 +127,8 @@ impl Unbundle {
 
     /// Copies the host's code from outside the entries: all of a file without a bundle, which is the host's own, or a
     /// fat object without the sections of its bundle. Copies nothing of any other file.
-    fn copy_host(&self, input: &Input, is_bundle: bool, output: &mut Output) -> Result<()> {
-        if is_bundle && self.file_type != FileType::Object {
+    fn copy_host(&self, input: &Input, has_bundle: bool, output: &mut Output) -> Result<()> {
+        if has_bundle && self.file_type != FileType::Object {
             return Ok(());
         }
         // As in LLVM 22, compressed data that is not a bundle reaches the output inflated.
@@ -137,7 +137,7 @@ impl Unbundle {
             None => None,
         };
         let whole = inflated.as_ref().unwrap_or(input).as_slice();
-        if !is_bundle {
+        if !has_bundle {
             return output.copy(whole);
         }
         let host = FatObject::host(whole.bytes(), whole.offset()).with_path(whole.path())?;

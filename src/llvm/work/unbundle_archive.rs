@@ -154,14 +154,18 @@ impl UnbundleArchive {
         archives: &mut NewArchives<'_, 'l>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let NewArchives { requests, chosen, ids, stored } = archives;
-        let candidates = requests.candidates(&bundle.entries, observer);
-        for (candidate, served) in requests.served_by_each(&candidates) {
+        let NewArchives { requests: matcher, chosen, ids, stored } = archives;
+        let candidates = matcher.candidates(&bundle.entries, observer);
+        for (candidate, served) in matcher.served_by_each(&candidates) {
             // The code object is kept once, for all requests that the entry serves.
             let mut kept: Option<KeptContent<'l>> = None;
-            for request in served {
-                let Some(entries) = chosen.get_mut(request) else { continue };
-                let Some((target, _)) = self.requests.get(request) else { continue };
+            for request_index in served {
+                // Both lists have an element for each request, so neither is missing.
+                let (Some(entries), Some((target, _))) =
+                    (chosen.get_mut(request_index), self.requests.get(request_index))
+                else {
+                    continue;
+                };
                 candidate.report_missing_processor(target, observer);
                 let content = match &kept {
                     Some(content) => content.clone(),
@@ -179,8 +183,8 @@ impl UnbundleArchive {
         Ok(())
     }
 
-    /// Returns the members of an archive to write. Fails if their names are too long in total, which depends on the
-    /// length of the input archive in bytes.
+    /// Returns the members of an archive to write. Fails if their names are together much longer than the input
+    /// archive, whose length in bytes is `input_len`.
     fn new_members<'l>(
         &self,
         entries: &[ChosenEntry<'l>],

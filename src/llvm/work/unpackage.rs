@@ -137,6 +137,7 @@ struct RequestResults {
 }
 
 impl<'j, 'o> Unpacking<'j, 'o> {
+    /// Starts without images. `input_len` is the length of the input in bytes, which limits the names of new members.
     fn new(job: &'j Unpackage, input_len: u64, observer: &'j mut Observer<'o>) -> Self {
         Self {
             job,
@@ -166,7 +167,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     /// Passes an image, given by its index in the binary, to each request that it matches:
     ///
     /// - for a new archive, the image is stored;
-    /// - for a file, `last` gets the index, because a later image may replace this one;
+    /// - for a file, `last_matches` gets the index, because a later image may replace this one;
     /// - without a file, the image is staged at once under a generated name.
     fn take_image(
         &mut self,
@@ -174,13 +175,13 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         index: usize,
         image: &ImageInfo,
         member: Option<&[u8]>,
-        last: &mut [Option<usize>],
+        last_matches: &mut [Option<usize>],
     ) -> Result<()> {
         let mut without_file = Vec::new();
         // The image is stored once, for all archives that get it.
         let mut stored: Option<Range<u64>> = None;
-        for (number, ((request, results), last)) in
-            self.job.requests.iter().zip(&mut self.results).zip(last).enumerate()
+        for (request_index, ((request, results), last_match)) in
+            self.job.requests.iter().zip(&mut self.results).zip(last_matches).enumerate()
         {
             if !request.filters.iter().all(|filter| filter.accepts(image)) {
                 continue;
@@ -200,10 +201,10 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                     }
                     results.members.push((name, range));
                 }
-                Some(_) => *last = Some(index),
+                Some(_) => *last_match = Some(index),
                 // `commit_outputs` reports the missing file name.
                 None if self.job.archive => {}
-                None => without_file.push(number),
+                None => without_file.push(request_index),
             }
         }
         if without_file.is_empty() {
@@ -211,10 +212,10 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         }
         self.image_number += 1;
         let content = binary.content(index)?;
-        for request in without_file {
-            let staged = self.stage_under_generated_name(request, image, content);
+        for request_index in without_file {
+            let staged = self.stage_under_generated_name(request_index, image, content);
             // `outputs_of_requests` returns the error.
-            if let (Err(error), Some(results)) = (staged, self.results.get_mut(request)) {
+            if let (Err(error), Some(results)) = (staged, self.results.get_mut(request_index)) {
                 results.failed.get_or_insert(error);
             }
         }
@@ -244,8 +245,13 @@ impl<'j, 'o> Unpacking<'j, 'o> {
 
     /// Stages the current image under a generated name. As in LLVM, numbers count within a request. Writes nothing if
     /// another request has given this image the same name, and skips a name that another image has.
-    fn stage_under_generated_name(&mut self, request: usize, image: &ImageInfo, content: Slice<'_>) -> Result<()> {
-        let Some(results) = self.results.get_mut(request) else { return Err(Error::internal("no such request")) };
+    fn stage_under_generated_name(
+        &mut self,
+        request_index: usize,
+        image: &ImageInfo,
+        content: Slice<'_>,
+    ) -> Result<()> {
+        let Some(results) = self.results.get_mut(request_index) else { return Err(Error::internal("no such request")) };
         let name = loop {
             let name = generated_name(self.job.input.as_os_str().as_encoded_bytes(), image, results.next_name_number);
             results.next_name_number += 1;
@@ -301,6 +307,7 @@ fn outputs_of_requests<'j>(
             if let Some(error) = results.failed {
                 return Err(error);
             }
+            // The images are already staged under generated names.
             continue;
         };
         let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced_by_second_output(path));

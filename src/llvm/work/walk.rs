@@ -67,13 +67,14 @@ impl<'a, 'v> Walk<'a, 'v> {
     /// # Errors
     /// The first error of the file or of the visitor.
     pub(super) fn run(mut self) -> Result<InputFiles<'a>> {
-        self.walk_file(self.start, None, DEPTH_MAX)?;
+        let member = None;
+        self.walk_file(self.start, member, DEPTH_MAX)?;
         Ok(self.sources)
     }
 
-    /// Walks through a file, or through a member of this name. Fails at more than `depth` levels of archives in one
-    /// another. Skips a file of any other kind.
-    fn walk_file(&mut self, data: Slice<'_>, member: Option<&[u8]>, depth: u32) -> Result<()> {
+    /// Walks through a file, or through a member of this name. Fails at more than `levels_left` levels of archives in
+    /// one another. Skips a file of any other kind.
+    fn walk_file(&mut self, data: Slice<'_>, member: Option<&[u8]>, levels_left: u32) -> Result<()> {
         let bytes = data.bytes();
         // First, because `Magic` does not know the COFF objects of all machines.
         if is_coff_object(bytes) {
@@ -82,7 +83,7 @@ impl<'a, 'v> Walk<'a, 'v> {
         match Magic::identify(bytes) {
             Magic::OffloadBinary => self.visit_offload_binaries(data, member),
             Magic::Bitcode => self.walk_bitcode(data, member),
-            Magic::Archive => self.walk_archive(data, depth),
+            Magic::Archive => self.walk_archive(data, levels_left),
             Magic::Pe => self.walk_object(data, member),
             magic if magic.is_elf() && is_elf_object(bytes) => self.walk_object(data, member),
             _ => Ok(()),
@@ -133,16 +134,16 @@ impl<'a, 'v> Walk<'a, 'v> {
         Ok(())
     }
 
-    /// Walks through the members of an archive. Fails at more than `depth` levels of archives, counting this one.
-    fn walk_archive(&mut self, data: Slice<'_>, depth: u32) -> Result<()> {
-        let Some(depth) = depth.checked_sub(1) else {
+    /// Walks through the members of an archive. Fails at more than `levels_left` levels of archives, counting this one.
+    fn walk_archive(&mut self, data: Slice<'_>, levels_left: u32) -> Result<()> {
+        let Some(levels_left) = levels_left.checked_sub(1) else {
             return Err(Error::malformed(data.path(), Malformed::nested("archives", DEPTH_MAX, data.offset())));
         };
         for member in Archive::read(data)?.members() {
             let ArchiveMember { name, location, .. } = member?;
             let walked = match location {
-                MemberLocation::Inside(content) => self.walk_file(content, Some(name), depth),
-                MemberLocation::Beside(path) => self.walk_member_file(&path, name, depth),
+                MemberLocation::Inside(content) => self.walk_file(content, Some(name), levels_left),
+                MemberLocation::Beside(path) => self.walk_member_file(&path, name, levels_left),
             };
             walked.map_err(|error| locate(error, data.path(), name))?;
             // Only headers of the archive were read here, and the system may drop them from memory again.
@@ -152,9 +153,9 @@ impl<'a, 'v> Walk<'a, 'v> {
     }
 
     /// Walks through a member of a thin archive, which is a separate file.
-    fn walk_member_file(&mut self, path: &Path, name: &[u8], depth: u32) -> Result<()> {
+    fn walk_member_file(&mut self, path: &Path, name: &[u8], levels_left: u32) -> Result<()> {
         let input = self.sources.enter(path)?;
-        let walked = self.walk_file(input.as_slice(), Some(name), depth);
+        let walked = self.walk_file(input.as_slice(), Some(name), levels_left);
         self.sources.leave();
         input.unless_changed(walked)
     }

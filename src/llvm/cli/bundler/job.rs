@@ -20,7 +20,7 @@ use super::BundlerOptions;
 use crate::llvm::cli::environment::EnvironmentSettings;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values::{self, limits};
-use crate::llvm::work::{open, report_if_plain};
+use crate::llvm::work::{NO_LIMIT, open, report_if_plain};
 
 /// A job with its parameters.
 #[derive(Debug)]
@@ -73,6 +73,7 @@ pub(super) fn plan(options: &BundlerOptions, environment: &EnvironmentSettings, 
     if unbundle { plan_unbundle(common, console) } else { plan_bundle(common, environment) }
 }
 
+/// Plans `-list`, which takes one input and nothing else.
 fn plan_list(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
     let CommonSettings { inputs, outputs, targets, file_type, inflate, limits, .. } = common;
     let input = only_path(inputs, "only one input file supported for -list")?;
@@ -84,6 +85,7 @@ fn plan_list(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
     Ok(Job::List(list))
 }
 
+/// Plans the unbundling of a file or, for the type of archives, of the members of an archive.
 fn plan_unbundle(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
     let CommonSettings { options, inputs, outputs, targets, file_type, inflate, limits } = common;
     let input = only_path(inputs, "only one input file supported in unbundling mode")?;
@@ -105,14 +107,15 @@ fn plan_unbundle(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
     Ok(Job::Unbundle(job))
 }
 
+/// Plans the bundling of the inputs, one for each target, into one output.
 fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) -> Result<Job> {
     let CommonSettings { options, inputs, outputs, targets: typed, file_type, .. } = common;
     ensure!(!matches!(file_type, Ok(FileType::Archive)), "Archive files are only supported for unbundling");
     let output = only_path(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == typed.len(), "number of input files and targets should match in bundling mode");
     let targets = parse_targets(typed)?;
-    for (target, typed) in targets.iter().zip(typed) {
-        let id = typed.to_string_lossy().into_owned();
+    for (target, text) in targets.iter().zip(typed) {
+        let id = text.to_string_lossy().into_owned();
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
     }
     check_conflicts(&targets)?;
@@ -132,7 +135,7 @@ fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) ->
     if file_type.is_err() {
         // LLVM rejects an unknown type after opening the inputs, which may fail.
         for input in &inputs {
-            open(input, Accept::Any, None)?;
+            open(input, Accept::Any, NO_LIMIT)?;
         }
     }
     let mut job = BundleFiles::new(targets.into_iter().zip(inputs).collect(), output, file_type?);

@@ -26,7 +26,8 @@ impl ToolOptions for BundlerOptions {
         }
         let environment = EnvironmentSettings::read(|name| std::env::var_os(name), &mut |text| console.line(text));
         console.verbose = self.verbose.unwrap_or(environment.verbose);
-        // Only bundling has a command that LLVM's test suite expects: without llvm-objcopy, nothing else has one.
+        // `-###` shows the llvm-objcopy command with which LLVM writes a fat object. This program runs no other
+        // program, so jobs other than bundling have no command to show, and run as usual.
         let print_commands = self.print_commands.unwrap_or_default();
         let job = job::plan(self, &environment, console)?;
         let mut observer = |event: Event<'_>| console.event(event);

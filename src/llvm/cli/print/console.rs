@@ -12,6 +12,9 @@ use crate::llvm::event::Event;
 
 const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
 
+/// The name for a message that is printed without the program's name.
+const NO_NAME: &[u8] = b"";
+
 /// The kind of a message.
 #[derive(Clone, Copy)]
 struct MessageKind {
@@ -35,7 +38,7 @@ pub(crate) struct Console {
     /// `argv[0]` as typed.
     pub(crate) name: Vec<u8>,
     /// Whether standard error is a terminal.
-    terminal: bool,
+    is_terminal: bool,
     color: bool,
     /// Whether compression statistics are printed.
     pub(crate) verbose: bool,
@@ -49,14 +52,14 @@ pub(crate) struct Console {
 
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
-        let (name, terminal) = (name.as_encoded_bytes().to_vec(), sys::takes_escapes());
+        let (name, is_terminal) = (name.as_encoded_bytes().to_vec(), sys::takes_escapes());
         let (verbose, last_hints) = (false, Vec::new());
-        Self { name, terminal, color: terminal, verbose, as_line: None, write: write_to_stderr, last_hints }
+        Self { name, is_terminal, color: is_terminal, verbose, as_line: None, write: write_to_stderr, last_hints }
     }
 
     /// Sets whether messages are coloured; `None` colours them on a terminal.
     pub(crate) fn set_color(&mut self, color: Option<bool>) {
-        self.color = color.unwrap_or(self.terminal);
+        self.color = color.unwrap_or(self.is_terminal);
     }
 
     /// Prints an error by its text. `error` is the error of the library that the text is of, if any.
@@ -75,12 +78,12 @@ impl Console {
 
     /// Prints a way to fix an error.
     pub(crate) fn hint(&self, text: &str) {
-        self.tagged(b"", MessageKind { name: "hint", color: "\x1b[0;1;36m" }, text, None);
+        self.tagged(NO_NAME, MessageKind { name: "hint", color: "\x1b[0;1;36m" }, text, None);
     }
 
     /// Prints a warning that LLVM prints without the program's name.
     pub(crate) fn unnamed_warning(&self, text: &str) {
-        self.tagged(b"", WARNING, text, None);
+        self.tagged(NO_NAME, WARNING, text, None);
     }
 
     /// Prints a line without name and tag.
@@ -93,6 +96,7 @@ impl Console {
         self.escaped_lines(text, text);
     }
 
+    /// Prints lines: `escaped` for people, or `text`, which is not escaped, for programs.
     fn escaped_lines(&self, text: &str, escaped: &str) {
         match self.as_line {
             None => self.write_line(escaped),
@@ -128,11 +132,11 @@ impl Console {
 
     /// Prints a message of this kind in LLVM's form, or as a line for programs without the name. An empty name is left
     /// out.
-    fn tagged(&self, name: &[u8], level: MessageKind, text: &str, error: Option<&Error>) {
+    fn tagged(&self, name: &[u8], kind: MessageKind, text: &str, error: Option<&Error>) {
         if let Some(as_line) = self.as_line {
-            return self.write_line(&as_line(level.name, text, error));
+            return self.write_line(&as_line(kind.name, text, error));
         }
-        let MessageKind { name: tag, color } = level;
+        let MessageKind { name: tag, color } = kind;
         let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
         let colon = if name.is_empty() { "" } else { ": " };
         let text = [colon, color, tag, ": ", reset, &visible(text), "\n"].concat();
@@ -151,7 +155,8 @@ pub(crate) fn write_to_stderr(message: &[u8]) {
     drop(io::stderr().write_all(message));
 }
 
-/// Returns the lines that LLVM prints with `-verbose` after it has compressed a bundle.
+/// Returns the lines that LLVM prints with `-verbose` after it has compressed a bundle. The header of a new bundle
+/// always records its total size and its hash.
 fn deflation_figures(figures: &Deflation) -> String {
     let Deflation { recorded, stream_len, level, elapsed, .. } = figures;
     [
@@ -163,15 +168,16 @@ fn deflation_figures(figures: &Deflation) -> String {
         format!("Binary size after compression: {} bytes", grouped(*stream_len)),
         rates(recorded.inflated, *stream_len),
         format!("Compression speed: {}", speed(recorded.inflated, elapsed.as_secs_f64())),
-        format!("Truncated MD5 hash: {}", hash(recorded.hash.unwrap_or_default())),
+        format!("Truncated MD5 hash: {}", in_hex(recorded.hash.unwrap_or_default())),
     ]
     .join("\n")
 }
 
-/// Returns the lines that LLVM prints with `-verbose` after it has inflated a bundle.
+/// Returns the lines that LLVM prints with `-verbose` after it has inflated a bundle. Every compressed bundle records a
+/// hash; only offload binaries, which the bundler does not read, have none.
 fn inflation_figures(figures: &Inflation) -> String {
     let Inflation { recorded, stream_len, elapsed, .. } = figures;
-    let hash = hash(recorded.hash.unwrap_or_default());
+    let hash = in_hex(recorded.hash.unwrap_or_default());
     let mut lines = vec![format!("Compressed bundle format version: {}", recorded.version)];
     if let Some(total) = recorded.total {
         lines.push(format!("Total file size (from header): {} bytes", grouped(total)));
@@ -199,7 +205,7 @@ fn speed(bytes: u64, seconds: f64) -> String {
     format!("{:.2} MB/s", float(bytes) / (1024.0 * 1024.0) / seconds)
 }
 
-fn hash(hash: u64) -> String {
+fn in_hex(hash: u64) -> String {
     format!("{hash:#016x}")
 }
 
@@ -221,7 +227,7 @@ mod tests {
 
     #[test]
     fn figures_have_the_form_of_the_reference() {
-        assert_eq!(hash(0x1f), "0x0000000000001f");
+        assert_eq!(in_hex(0x1f), "0x0000000000001f");
         assert_eq!(rates(208, 141), "Compression rate: 1.48\nCompression ratio: 67.79%");
     }
 }

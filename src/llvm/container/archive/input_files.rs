@@ -43,17 +43,18 @@ impl<'a> InputFiles<'a> {
 
     /// Opens a member of a thin archive.
     pub(crate) fn open(&mut self, path: &Path) -> Result<Input> {
-        self.open_known(path, identity_of(path))
+        self.open_counted(path, identity_of(path))
     }
 
     /// Opens a member of a thin archive that may be an archive itself. Until [`leave`](Self::leave), the member counts
     /// as one of the archives that enclose the data.
     pub(crate) fn enter(&mut self, path: &Path) -> Result<Input> {
+        // Without an identity, the file cannot be opened either.
         let identity = identity_of(path);
         if identity.is_some() && self.enclosing.contains(&identity) {
             return Err(Error::refused(ErrorKind::Malformed, path, None, "this thin archive contains itself"));
         }
-        let input = self.open_known(path, identity)?;
+        let input = self.open_counted(path, identity)?;
         self.enclosing.push(identity);
         Ok(input)
     }
@@ -75,8 +76,8 @@ impl<'a> InputFiles<'a> {
         self.enclosing.pop();
     }
 
-    /// Opens the file of a member with its identity, and counts it.
-    fn open_known(&mut self, path: &Path, identity: Option<FileIdentity>) -> Result<Input> {
+    /// Opens the file of a member, counts it, and adds its `identity`, if known, to the files that the job reads.
+    fn open_counted(&mut self, path: &Path, identity: Option<FileIdentity>) -> Result<Input> {
         let input = self.referring_input(path)?;
         // The first of the enclosing archives is the input itself.
         let is_nested = self.enclosing.len() > 1;

@@ -28,7 +28,7 @@ pub struct Archive<'a> {
     pub(crate) data: Slice<'a>,
     pub(crate) file: ArchiveFile<'a>,
     /// The offset of the first member after the special ones, which hold the index and the long names.
-    first: u64,
+    first_member: u64,
 }
 
 /// A member of an archive.
@@ -69,9 +69,9 @@ impl<'a> Archive<'a> {
         }
         let file = ArchiveFile::parse(data.bytes()).map_err(|error| broken(data, MAGIC_LEN, &error.to_string()))?;
         // If the index or the names extend past the end, `object` finds no members and no error.
-        let first = special_members_end(data.bytes()).ok_or_else(|| broken(data, MAGIC_LEN, BAD_SIZE))?;
-        data.claim(0, first, "the index or the names of the archive").with_path(data.path())?;
-        Ok(Self { data, file, first })
+        let first_member = special_members_end(data.bytes()).ok_or_else(|| broken(data, MAGIC_LEN, BAD_SIZE))?;
+        data.claim(0, first_member, "the index or the names of the archive").with_path(data.path())?;
+        Ok(Self { data, file, first_member })
     }
 
     /// The members in archive order. An error ends the iteration.
@@ -99,14 +99,14 @@ impl<'a> Archive<'a> {
     /// The members, each with the end of the previous one. The header of the member is at that end, or after a newline
     /// of padding.
     fn members_with_positions(&self) -> impl Iterator<Item = (u64, Result<ArchiveMember<'a>>)> + use<'a> {
-        let (data, thin) = (self.data, self.file.is_thin());
-        let mut position = self.first;
+        let (data, is_thin) = (self.data, self.file.is_thin());
+        let mut position = self.first_member;
         // Members may share bytes. All of them together may have as many bytes as the archive.
         let mut room = Allowance::new(data.len());
         self.file.members().map(move |member| {
             let start = position;
             let member = match member {
-                Ok(member) => locate_content(data, thin, &member, &mut position, &mut room),
+                Ok(member) => locate_content(data, is_thin, &member, &mut position, &mut room),
                 Err(error) => Err(broken(data, start, &error.to_string())),
             };
             (start, member)
@@ -122,11 +122,11 @@ fn is_padding_from(data: &[u8], position: u64) -> bool {
     }
 }
 
-/// Finds the content of a member, whose header is at or after `position`, moves `position` to the member's end, and
-/// subtracts the content from `room`, the bytes that members may have together. `thin` says that the archive is thin.
+/// Finds the content of a member, whose header is at or after `position`. Moves `position` to the member's end, and
+/// subtracts the content from `room`, the bytes that members may have together.
 fn locate_content<'a>(
     data: Slice<'a>,
-    thin: bool,
+    is_thin: bool,
     member: &object::read::archive::ArchiveMember<'a>,
     position: &mut u64,
     room: &mut Allowance,
@@ -139,7 +139,7 @@ fn locate_content<'a>(
         return Err(Error::malformed(data.path(), long_name(name, data, *position)));
     }
     // A thin archive stores only headers. The contents are in other files.
-    if thin {
+    if is_thin {
         let header = *position;
         add(position, HEADER_LEN);
         let location = MemberLocation::Beside(path_of_member(data.path(), name));
@@ -179,6 +179,7 @@ const BAD_SIZE: &str = "Invalid archive member size";
 /// Returns the length of a BSD name, which is stored before the content of a member, or `None` if the name is stored
 /// elsewhere. `header` begins with the name field of the member's header.
 pub(crate) fn bsd_name_len(header: &[u8]) -> Option<u64> {
+    // The name field has 16 columns. Three of them are the prefix.
     size_in(header.strip_prefix(b"#1/")?.get(..13)?)
 }
 

@@ -211,14 +211,16 @@ impl Index {
     /// Plans the member that holds the index. `offsets` are the offsets of the members, relative to the first one,
     /// which follows `names_len` bytes of long names; `limit` is the first offset that does not fit 4 bytes.
     fn into_member<'a>(self, offsets: &[u64], names_len: u64, limit: u64) -> Result<[Piece<'a>; 2]> {
+        const SHORT_WIDTH: u64 = 4;
+        const LONG_WIDTH: u64 = 8;
         // The index comes before the members, so its size is part of their offsets, and depends on the width of the
         // offsets. The short width is tried first: it does if the offset of the last member, the largest, fits.
-        let before = sum([len_u64(MAGIC), HEADER_LEN, names_len])?;
-        let last = offsets.last().copied().unwrap_or(0);
-        let is_short = sum([before, self.size(4)?, last])? < limit;
-        let (name, width) = if is_short { (&b"/"[..], 4) } else { (&b"/SYM64/"[..], 8) };
+        let len_without_index = sum([len_u64(MAGIC), HEADER_LEN, names_len])?;
+        let last_member = offsets.last().copied().unwrap_or(0);
+        let is_short = sum([len_without_index, self.size(SHORT_WIDTH)?, last_member])? < limit;
+        let (name, width) = if is_short { (&b"/"[..], SHORT_WIDTH) } else { (&b"/SYM64/"[..], LONG_WIDTH) };
         let size = self.size(width)?;
-        let first_member = sum([before, size])?;
+        let first_member = sum([len_without_index, size])?;
         let mut numbers = header(name, INDEX_FIELDS, size);
         push_number(&mut numbers, self.symbol_count()?, is_short);
         for (&offset, &count) in offsets.iter().zip(&self.counts) {

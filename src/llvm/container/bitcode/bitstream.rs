@@ -68,6 +68,7 @@ impl<'a> Bits<'a> {
         Ok(u64::try_from(bits & !(u128::MAX << width)).unwrap_or_default())
     }
 
+    /// Moves past the next `width` bits.
     fn skip(&mut self, width: u64) -> Result<()> {
         if width > self.remaining() {
             return Err(PAST_END);
@@ -81,11 +82,11 @@ impl<'a> Bits<'a> {
         let mut value = 0_u64;
         let mut shift = 0_u32;
         // All callers pass 1 to 32. The limits only keep the shift valid.
-        let more = 1_u64 << width.clamp(1, 32).saturating_sub(1);
+        let more_bit = 1_u64 << width.clamp(1, 32).saturating_sub(1);
         loop {
             let group = self.read(width)?;
-            value |= (group & more.saturating_sub(1)).checked_shl(shift).unwrap_or(0);
-            if group & more == 0 {
+            value |= (group & more_bit.saturating_sub(1)).checked_shl(shift).unwrap_or(0);
+            if group & more_bit == 0 {
                 return Ok(value);
             }
             shift = shift.saturating_add(u32::try_from(width).unwrap_or(32).saturating_sub(1));
@@ -173,15 +174,15 @@ struct Abbreviation {
 }
 
 impl From<&[Part]> for Abbreviation {
-    /// Finds the next stored part of each part, from the last part to the first.
+    /// Finds for each part the first part, at or after it, that takes bits of the file.
     fn from(parts: &[Part]) -> Self {
         let mut next = parts.len();
         let mut next_stored = vec![0; parts.len()];
-        for (index, (part, next_stored)) in parts.iter().zip(&mut next_stored).enumerate().rev() {
+        for (index, (part, next_of_part)) in parts.iter().zip(&mut next_stored).enumerate().rev() {
             if !matches!(part, Part::Literal(_)) {
                 next = index;
             }
-            *next_stored = next;
+            *next_of_part = next;
         }
         Self { parts: parts.into(), next_stored: next_stored.into() }
     }
@@ -289,10 +290,11 @@ impl<'a> Block<'a> {
                 let Some(abbreviation) = self.abbreviation(id) else {
                     return Err(NotBitcode("a record uses an abbreviation that is not defined"));
                 };
-                // `left` is 0, so the first step moves to the first part of the abbreviation. The literal is unused.
+                // `left` is 0, so the first call of `try_next` moves to the first part of the abbreviation. The literal
+                // is unused.
                 let (bits, part) = (self.bits.clone(), Part::Literal(0));
                 let mut values = Values { bits, abbreviation, next: 0, part, left: 0 };
-                let code = values.step()?.ok_or(NotBitcode("a record has no code"))?;
+                let code = values.try_next()?.ok_or(NotBitcode("a record has no code"))?;
                 self.take_record(code, values)
             }
         }
@@ -318,6 +320,7 @@ impl<'a> Block<'a> {
         Ok(AbbreviationEntry::Record(Record { code, values, blob }))
     }
 
+    /// Reads the definition of an abbreviation, after its ID.
     fn read_abbreviation(&mut self) -> Result<Abbreviation> {
         let count = self.bits.vbr(5)?;
         if count > OPERANDS_MAX {
@@ -428,7 +431,7 @@ pub(crate) struct Values<'a> {
 
 impl<'a> Values<'a> {
     /// Decodes the next value. Returns `None` at the end.
-    fn step(&mut self) -> Result<Option<u64>> {
+    fn try_next(&mut self) -> Result<Option<u64>> {
         while self.left == 0 {
             if !self.next_part()? {
                 return Ok(None);
@@ -513,7 +516,7 @@ impl Iterator for Values<'_> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        self.step().ok().flatten()
+        self.try_next().ok().flatten()
     }
 }
 

@@ -235,7 +235,7 @@ fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap
     let mut sections = BTreeSet::new();
     each_metadata(module, |number, record| {
         match record.code {
-            STRINGS => find_section(number, record, wanted, &mut sections)?,
+            STRINGS => add_section_strings(number, record, wanted, &mut sections)?,
             VALUE if wanted.contains(&number) => {
                 // The record holds the type of the value before its number.
                 values.insert(number, record.value(1));
@@ -252,7 +252,12 @@ fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap
 
 /// Adds to `sections` the numbers of the wanted strings of a record that are equal to [`SECTION`]. `first` is the
 /// number of the record's first string. The blob of the record holds the lengths of the strings, then the strings.
-fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, sections: &mut BTreeSet<u64>) -> Result<()> {
+fn add_section_strings(
+    first: u64,
+    record: &Record<'_>,
+    wanted: &BTreeSet<u64>,
+    sections: &mut BTreeSet<u64>,
+) -> Result<()> {
     let cut = NotBitcode("the metadata strings end too early");
     let (count, strings_at) = (record.value(0), record.value(1));
     let mut lengths = Bits::new(bytes::slice(record.blob, 0, strings_at).ok_or(cut)?);
@@ -298,7 +303,7 @@ impl Globals {
         let mut number = 0_u64;
         // The index of the initialiser in the record of a variable. From version 2 on, offset and length of the name
         // come before the type. A module that records no version has version 0.
-        let mut initialiser = 2;
+        let mut initialiser_index = 2;
         let mut module = module.clone();
         while let Some(item) = module.next_item()? {
             let defined = match item {
@@ -313,13 +318,13 @@ impl Globals {
                 Item::Block(_) => 0,
                 Item::Record(record) => match record.code {
                     VERSION => {
-                        initialiser = if record.value(0) < 2 { 2 } else { 4 };
+                        initialiser_index = if record.value(0) < 2 { 2 } else { 4 };
                         0
                     }
                     VARIABLE => {
                         // The initialiser is stored as its number + 1, and 0 is a variable without one.
                         if wanted.contains(&number)
-                            && let Some(constant) = record.value(initialiser).checked_sub(1)
+                            && let Some(constant) = record.value(initialiser_index).checked_sub(1)
                         {
                             globals.initialisers.insert(number, constant);
                         }
@@ -343,14 +348,14 @@ impl Globals {
         each_block(module, CONSTANTS_BLOCK, |mut block| {
             // `Globals::read` has found the blocks in the same order.
             let mut number = first_constants.next().unwrap_or_default();
-            let mut kind = ByteType::Other;
+            let mut constant_type = ByteType::Other;
             while let Some(record) = block.next_record()? {
                 if record.code == SET_TYPE {
-                    kind = type_at(&self.types, record.value(0));
+                    constant_type = type_at(&self.types, record.value(0));
                     continue;
                 }
                 if wanted.contains(&number)
-                    && let Some(content) = read_content(&record, kind)?
+                    && let Some(content) = read_content(&record, constant_type)?
                 {
                     contents.insert(number, content);
                 }
@@ -373,16 +378,16 @@ fn count_constants(mut block: Block<'_>) -> Result<u64> {
     Ok(count)
 }
 
-/// Reads the bytes of a constant. Returns `None` for a constant that is not an array of bytes. Returns `None` also for
-/// zeros only: LLVM turns them into another kind of constant, so it does not find the object either.
-fn read_content(record: &Record<'_>, kind: ByteType) -> Result<Option<Vec<u8>>> {
+/// Reads the bytes of a constant of this type. Returns `None` for a constant that is not an array of bytes. Returns
+/// `None` also for zeros only: LLVM turns them into another kind of constant, so it does not find the object either.
+fn read_content(record: &Record<'_>, constant_type: ByteType) -> Result<Option<Vec<u8>>> {
     const STRING: u64 = 8;
     const ZERO_ENDED: u64 = 9;
     const DATA: u64 = 22;
     match record.code {
         // Strings consist of bytes, whatever their type.
         STRING | ZERO_ENDED => {}
-        DATA if kind == ByteType::Bytes => {}
+        DATA if constant_type == ByteType::Bytes => {}
         _ => return Ok(None),
     }
     // A string that ends with a zero is stored without it. The buffer gets room for the zero.

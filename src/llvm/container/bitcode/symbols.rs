@@ -160,15 +160,15 @@ fn add_symbols_of_module(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNa
 /// A module without a string table, whose names are in other blocks.
 fn find_metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
     const SECTION: u64 = 5;
-    let (mut version, mut found, mut sections) = (0, None, 0_u64);
+    let (mut version, mut found, mut section_count) = (0, None, 0_u64);
     while let Some(record) = module.next_record()? {
         if record.code == VERSION {
             version = record.value(0);
         }
         if record.code == SECTION {
-            add(&mut sections, 1);
+            add(&mut section_count, 1);
             if record.values().eq(b"llvm.metadata".map(u64::from)) {
-                found = Some(sections);
+                found = Some(section_count);
             }
         }
     }

@@ -100,7 +100,7 @@ pub(crate) fn sections<H>(
     base: u64,
     mut select: impl FnMut(&Section<'_>) -> object::read::Result<Option<H>>,
 ) -> Result<Vec<ChosenSection<H>>, Malformed> {
-    let (mut chosen, mut size) = (Vec::new(), 0_u64);
+    let (mut chosen, mut total_size) = (Vec::new(), 0_u64);
     let mut names = Allowance::times(NAMES_SHARED_MAX, data);
     let file = parse(data, base)?;
     for section in file.sections() {
@@ -117,7 +117,7 @@ pub(crate) fn sections<H>(
         let holds = select(&section).map_err(|error| Malformed::at(error.to_string(), base))?;
         if let (Some(holds), Some((start, len))) = (holds, section.range) {
             let range = Bounds::of(data, base).claim(start, len, format_args!("the section '{}'", shown(name)))?;
-            add(&mut size, len);
+            add(&mut total_size, len);
             let name = match section.segment {
                 Some(segment) => [segment, b",", name].concat(),
                 None => name.to_vec(),
@@ -127,9 +127,9 @@ pub(crate) fn sections<H>(
     }
     // A section header is short, so that a small file can name the same bytes in many headers. Two sections that share
     // bytes are accepted.
-    if size > len_u64(data).saturating_mul(2) {
+    if total_size > len_u64(data).saturating_mul(2) {
         let what = "size of the sections with device code";
-        return Err(Malformed::value(what, size, base, "together no more than twice the object's"));
+        return Err(Malformed::value(what, total_size, base, "together no more than twice the object's"));
     }
     Ok(chosen)
 }

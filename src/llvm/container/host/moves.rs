@@ -10,14 +10,15 @@ impl OffsetMap {
     /// The map for some ranges, each given with its new length.
     pub(crate) fn new(mut replaced: Vec<(Range<u64>, u64)>) -> Self {
         replaced.sort_by_key(|(range, _)| (range.start, range.end));
+        let mut ends = Vec::with_capacity(replaced.len());
         let (mut end, mut new_end) = (0_u64, 0_u64);
-        for (range, new_len_or_end) in &mut replaced {
+        for (range, new_len) in replaced {
             let unchanged = range.start.saturating_sub(end);
-            new_end = new_end.saturating_add(unchanged).saturating_add(*new_len_or_end);
+            new_end = new_end.saturating_add(unchanged).saturating_add(new_len);
             end = range.end;
-            *new_len_or_end = new_end;
+            ends.push((range, new_end));
         }
-        Self(replaced)
+        Self(ends)
     }
 
     /// The new offset of the byte at an old offset. An offset inside a changed range becomes the new end of that range.

@@ -135,6 +135,7 @@ impl Container for FatObject {
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        // The tables of an object may be anywhere in it, so all of it is needed.
         if matches!(HostFormat::identify(data), Some(HostFormat::Elf | HostFormat::Coff)) && len_u64(data) < total {
             return Err(Bounds::of(data, base).truncated(0, total, "the object file"));
         }
@@ -159,16 +160,16 @@ fn may_name_a_bundle(format: HostFormat, data: &[u8]) -> bool {
 fn entries_of(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(found.len());
     // Each entry for the host gets a copy of the same parts, so their number is limited.
-    let mut host = None;
-    let mut hosts = 0..HOSTS_MAX;
+    let mut host_parts = None;
+    let mut allowed = 0..HOSTS_MAX;
     for section in found {
         // A section without an ID is not an entry, but not a part of the host's object either.
         let Some(id @ [_, ..]) = section.name.strip_prefix(MAGIC.as_bytes()) else { continue };
         let mut entry = Entry::at(id, section.content.clone());
         // LLVM gives the host's section one zero byte. The host's code is the object without the bundle's sections.
         if is_host(id) && entry.content(data).as_deref() == Some(&[0]) {
-            entry.parts = match hosts.next() {
-                Some(_) => host.get_or_insert_with(|| object.host(data, found)).clone(),
+            entry.parts = match allowed.next() {
+                Some(_) => host_parts.get_or_insert_with(|| object.host(data, found)).clone(),
                 None => {
                     let what = format!("more than {HOSTS_MAX} sections are named as the host's object; one of them is");
                     vec![Part::Unreadable(Malformed::at(what, Bounds::of(data, base).absolute(section.content.start)))]
@@ -249,6 +250,7 @@ impl<'a> Object<'a> {
     fn parse(format: HostFormat, view: View<'a>) -> Result<Self, Malformed> {
         match format {
             HostFormat::Coff => Coff::parse(view).map(Self::Coff),
+            // Callers have excluded other formats.
             HostFormat::Elf | HostFormat::Other(_) => Elf::parse(view).map(Self::Elf),
         }
     }
@@ -261,6 +263,7 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Plans the fat object: this object with more sections.
     fn append_sections(&self, added: &[AddedSection<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
         match self {
             Self::Elf(elf) => elf.append_sections(added),
@@ -308,8 +311,8 @@ impl<'a> Object<'a> {
             sections.push(AddedSection { name: section.name.clone(), content });
         }
         // The record is untrusted: the host is right if adding the sections to it again gives the same fat object.
-        let again = Object::parse(format, host).ok()?.append_sections(&sections).ok()?;
-        if begins_with(data, &again) { Some(join_parts(parts)) } else { None }
+        let rebuilt = Object::parse(format, host).ok()?.append_sections(&sections).ok()?;
+        if begins_with(data, &rebuilt) { Some(join_parts(parts)) } else { None }
     }
 }
 

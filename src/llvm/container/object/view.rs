@@ -54,15 +54,18 @@ impl<'a> View<'a> {
     pub(super) fn pieces(&self, range: &Range<u64>) -> Vec<Piece<'a>> {
         let (mut pieces, mut start) = (Vec::new(), 0_u64);
         for part in &self.parts {
-            // The part begins at `start` of the file; its bytes from `from` to `to` are in the range.
+            // The part begins at `start` of the file, and has the bytes of the range that are from `from` to `to` of
+            // the file. Its first `skipped` bytes are not in the range.
             let (from, to) = (range.start.max(start), range.end.min(span(start, part.len()).end));
-            if let (Some(at), Some(len @ 1..)) = (from.checked_sub(start), to.checked_sub(from)) {
+            if let (Some(skipped), Some(len @ 1..)) = (from.checked_sub(start), to.checked_sub(from)) {
                 match part {
-                    Part::Range(own) => {
-                        let own_at = own.start.saturating_add(at);
-                        pieces.extend(self.data.slice(own_at, len).map(Piece::Input));
+                    Part::Range(stored) => {
+                        let stored_at = stored.start.saturating_add(skipped);
+                        pieces.extend(self.data.slice(stored_at, len).map(Piece::Input));
                     }
-                    Part::Bytes(data) => pieces.extend(slice(data, at, len).map(|bytes| Piece::Bytes(bytes.to_vec()))),
+                    Part::Bytes(data) => {
+                        pieces.extend(slice(data, skipped, len).map(|bytes| Piece::Bytes(bytes.to_vec())))
+                    }
                     Part::Unreadable(_) => {}
                 }
             }

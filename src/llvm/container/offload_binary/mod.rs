@@ -172,6 +172,7 @@ impl ImageKind {
                 return number;
             }
         }
+        // Not reached: the list has all other kinds.
         0
     }
 
@@ -287,6 +288,7 @@ impl OffloadBinary {
         plan(self.version, &images)
     }
 
+    /// Returns the image for a member: with the kind, triple and target ID of its entry ID.
     fn image_of<'a>(self, member: &Member<'a>) -> Result<NewImage<'a>> {
         let id = EntryId::parse_recorded(&member.id)?;
         // A bundle entry ID pads the triple with a dash for its missing environment. Offload binaries record it

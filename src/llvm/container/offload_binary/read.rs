@@ -134,16 +134,18 @@ impl<'a> PartialBinary<'a> {
         let mut cursor = self.cursor(offset);
         let mut strings = Vec::new();
         for index in 0..count {
-            let key = cursor.u64(format_args!("the key offset of string {index} of image {number}"))?;
-            let value = cursor.u64(format_args!("the value offset of string {index} of image {number}"))?;
+            let key_at = cursor.u64(format_args!("the key offset of string {index} of image {number}"))?;
+            let value_at = cursor.u64(format_args!("the value offset of string {index} of image {number}"))?;
             let value_len = match self.header.version {
                 Version::V1 => None,
                 _ => Some(cursor.u64(format_args!("the value length of string {index} of image {number}"))?),
             };
+            // In every version, keys end with a NUL.
+            let key_len = None;
             let key =
-                self.read_string(key, None, budget, format_args!("the key of string {index} of image {number}"))?;
+                self.read_string(key_at, key_len, budget, format_args!("the key of string {index} of image {number}"))?;
             let value = self.read_string(
-                value,
+                value_at,
                 value_len,
                 budget,
                 format_args!("the value of string {index} of image {number}"),
@@ -153,8 +155,8 @@ impl<'a> PartialBinary<'a> {
         Ok(strings)
     }
 
-    /// Reads a string of `len` bytes, or up to the next NUL if `len` is `None`, because version 1 records no lengths.
-    /// `what` names the string in errors.
+    /// Reads a string of `len` bytes or, if `len` is `None` because none is recorded, up to the next NUL. `what` names
+    /// the string in errors.
     fn read_string(
         &self,
         offset: u64,

@@ -10,7 +10,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::cell::Cell;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
 
@@ -32,7 +32,7 @@ const BIG_MAX: u64 = 0x7fff_ffff;
 const HAS_STRINGS: u64 = 1 << 32;
 
 /// The largest offset in a COFF file.
-const MAX: u64 = 0xffff_ffff;
+const OFFSET_MAX: u64 = 0xffff_ffff;
 
 impl<'a> Coff<'a> {
     /// Plans the fat object: this object with more sections.
@@ -47,32 +47,32 @@ impl<'a> Coff<'a> {
             return Err(too_many("sections", count, most));
         }
         let body = self.headers_end()..self.body_end()?;
-        let by = added_count.saturating_mul(SECTION_LEN);
-        let shift = OffsetShift { from: body.start, end: self.view.len(), by };
+        let distance = added_count.saturating_mul(SECTION_LEN);
+        let shift = OffsetShift { moved: body.start..=self.view.len(), distance };
         self.check_symbol_count()?;
         self.check_offsets(&shift)?;
         let mut sections: Vec<_> =
             self.sections.iter().map(|section| section.map_offsets(|offset| shift.forward(offset))).collect();
         let names = self.place_names(added)?;
-        let contents_at = body.end.saturating_add(shift.by);
+        let contents_at = body.end.saturating_add(distance);
         let symbols_at = add_headers(&mut sections, added, &names, contents_at).saturating_add(record::LEN);
         let strings_len = names.total;
         let needed = total([symbols_at, len_of(&self.symbols), strings_len]);
-        if needed > MAX {
-            return Err(too_many("bytes", needed, MAX));
+        if needed > OFFSET_MAX {
+            return Err(too_many("bytes", needed, OFFSET_MAX));
         }
         let header = self.encode_headers(symbols_at, &sections);
         let mut pieces = vec![Piece::Bytes(header)];
         pieces.extend(self.view.pieces(&body));
         pieces.extend(added.iter().map(|section| section.content.clone()));
         pieces.push(Piece::Bytes(self.record_of_host(added_count).to_bytes()));
-        match self.move_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
+        match self.move_symbols(&SymbolMoves { new_offset: &|offset| shift.forward(offset), new_number: None })? {
             Some(moved) => pieces.push(Piece::Bytes(moved.table)),
             // No symbol changes.
             None => pieces.extend(self.view.pieces(&self.symbols)),
         }
-        // The string table is its length, the strings of this object, and the new names. The length is at most `MAX`,
-        // so it fits four bytes.
+        // The string table is its length, the strings of this object, and the new names. The length is at most
+        // `OFFSET_MAX`, so it fits four bytes.
         pieces.push(Piece::Bytes(strings_len.to_le_bytes()[..4].to_vec()));
         pieces.extend(self.view.pieces(&self.old_strings()));
         pieces.push(Piece::Bytes(names.bytes));
@@ -121,7 +121,7 @@ impl<'a> Coff<'a> {
         for section in &self.sections {
             section.map_offsets(check);
         }
-        self.move_symbols(&SymbolMoves { offset: &check, number: None })?;
+        self.move_symbols(&SymbolMoves { new_offset: &check, new_number: None })?;
         match lost.get() {
             None => Ok(()),
             Some(offset) => Err(self.view.broken("data recorded past the end of the file,", offset)),
@@ -151,8 +151,8 @@ impl<'a> Coff<'a> {
         for section in added {
             names.push(&section.name);
         }
-        if names.total > MAX {
-            return Err(too_many("bytes of names", names.total, MAX));
+        if names.total > OFFSET_MAX {
+            return Err(too_many("bytes of names", names.total, OFFSET_MAX));
         }
         Ok(names)
     }
@@ -173,27 +173,31 @@ impl<'a> Coff<'a> {
     /// and the parts of the host object that it claims, or `None` without a record, or if its numbers are impossible.
     pub(in crate::llvm::container::object) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
         let record = Record::before(self.symbols.start, &self.view)?;
-        let [symbols_offset, strings] = record.saved;
-        // The headers of the added sections are the last ones. In the host, the data after the headers begins `by`
-        // bytes earlier.
+        let [symbols_offset, saved_strings] = record.saved;
+        // The headers of the added sections are the last ones. In the host, the data after the headers begins
+        // `distance` bytes earlier.
         let host_count = self.section_count().checked_sub(record.added)?;
-        let by = record.added.checked_mul(SECTION_LEN)?;
-        let from = self.headers_end().checked_sub(by)?;
-        let shift = OffsetShift { from, end: record.host_len, by };
+        let distance = record.added.checked_mul(SECTION_LEN)?;
+        let body_start = self.headers_end().checked_sub(distance)?;
+        let shift = OffsetShift { moved: body_start..=record.host_len, distance };
         let sections = self.sections.get(..usize::try_from(host_count).ok()?)?.iter();
         let sections: Vec<_> = sections.map(|section| section.map_offsets(|offset| shift.back(offset))).collect();
         let header = self.encode_headers(symbols_offset, &sections);
         // The length field of the host's strings, without the bit above it.
-        let recorded_len =
-            if strings >= HAS_STRINGS { Some(u32::try_from(strings & u64::from(u32::MAX)).ok()?) } else { None };
+        let recorded_len = if saved_strings >= HAS_STRINGS {
+            Some(u32::try_from(saved_strings & u64::from(u32::MAX)).ok()?)
+        } else {
+            None
+        };
         // The fat object has all symbols of the host, so both tables have the same length.
         let symbols_len = self.symbols.end.checked_sub(self.symbols.start)?;
         let tail_len = symbols_len.checked_add(string_table_len(recorded_len))?;
         // Symbols and strings at the end of the host were moved. Otherwise the host is in one piece, with its symbols.
         let has_tail = symbols_offset != 0 && symbols_offset.checked_add(tail_len)? == record.host_len;
         let body_end = if has_tail { symbols_offset } else { record.host_len };
-        // `from` and `body_end` are offsets in the host. The range is that of the same data in the fat object.
-        let mut parts = vec![Part::Bytes(header), Part::Range(from.checked_add(by)?..body_end.checked_add(by)?)];
+        // `body_start` and `body_end` are offsets in the host. The range is that of the same data in the fat object.
+        let body = body_start.checked_add(distance)?..body_end.checked_add(distance)?;
+        let mut parts = vec![Part::Bytes(header), Part::Range(body)];
         if has_tail {
             parts.extend(self.claimed_tail(&shift, recorded_len)?);
         }
@@ -204,7 +208,7 @@ impl<'a> Coff<'a> {
     /// or `None` if it has none. Returns `None` if the symbols cannot be read.
     fn claimed_tail(&self, shift: &OffsetShift, recorded_len: Option<u32>) -> Option<Vec<Part>> {
         let mut parts = Vec::new();
-        match self.move_symbols(&SymbolMoves { offset: &|offset| shift.back(offset), number: None }).ok()? {
+        match self.move_symbols(&SymbolMoves { new_offset: &|offset| shift.back(offset), new_number: None }).ok()? {
             Some(moved) => parts.push(Part::Bytes(moved.table)),
             None => parts.push(Part::Range(self.symbols.clone())),
         }
@@ -253,25 +257,25 @@ fn add_headers(
     position
 }
 
-/// The shift of all data after the section headers, to make room for more headers. The three numbers are in bytes.
+/// The shift of all data after the section headers of the host, to make room for more headers.
 struct OffsetShift {
-    /// The first offset that moves: the end of the section headers.
-    from: u64,
-    /// The last offset that moves: the end of the file, which may be the offset of an empty range.
-    end: u64,
-    by: u64,
+    /// The offsets in the host that move: from the end of the section headers up to the end of the file, which may be
+    /// the offset of an empty range.
+    moved: RangeInclusive<u64>,
+    /// The number of bytes by which they move.
+    distance: u64,
 }
 
 impl OffsetShift {
-    /// The new offset of data at an old offset.
+    /// The offset in the fat object of data at an offset in the host.
     fn forward(&self, old: u64) -> u64 {
-        if (self.from..=self.end).contains(&old) { old.saturating_add(self.by) } else { old }
+        if self.moved.contains(&old) { old.saturating_add(self.distance) } else { old }
     }
 
-    /// The old offset of data at a new offset.
+    /// The offset in the host of data at an offset in the fat object.
     fn back(&self, new: u64) -> u64 {
-        match new.checked_sub(self.by) {
-            Some(old) if (self.from..=self.end).contains(&old) => old,
+        match new.checked_sub(self.distance) {
+            Some(old) if self.moved.contains(&old) => old,
             _ => new,
         }
     }

@@ -150,7 +150,8 @@ impl<'a> Coff<'a> {
         let field = section.name.to_le_bytes();
         let short = field.split(|&byte| byte == 0).next().unwrap_or_default();
         let Some(long) = short.strip_prefix(b"/") else { return Ok(None) };
-        let Some(rest) = self.strings_from(long_name_offset(long)) else {
+        let offset = long_name_offset(long);
+        let Some(rest) = offset.and_then(|offset| self.strings_from(offset)) else {
             let name = bytes::escaped(short);
             let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
             return Err(self.view.broken(what, self.strings.start));
@@ -163,10 +164,9 @@ impl<'a> Coff<'a> {
         Ok(read_bundle_name(&rest))
     }
 
-    /// Returns the bytes of the string table from an offset on. Returns `None` for an offset that could not be parsed,
-    /// in the length field, or past the end.
-    fn strings_from(&self, offset: Option<u64>) -> Option<Cow<'a, [u8]>> {
-        let offset = offset?;
+    /// Returns the bytes of the string table from an offset on, or `None` for an offset in the length field or past the
+    /// end.
+    fn strings_from(&self, offset: u64) -> Option<Cow<'a, [u8]>> {
         let len = bytes::len_of(&self.strings).checked_sub(offset)?;
         let is_in_length_field = offset < 4;
         if is_in_length_field || len == 0 {
@@ -220,6 +220,7 @@ fn long_name_offset(text: &[u8]) -> Option<u64> {
         return None;
     }
     let Some(digits) = text.strip_prefix(b"/") else { return bytes::digits(text, 10) };
+    // In base 64, an offset always has six digits.
     if digits.len() != 6 {
         return None;
     }

@@ -84,15 +84,15 @@ impl Coff<'_> {
     }
 
     /// Returns the symbol table with new offsets and section numbers, or its range if it does not change. A symbol of a
-    /// removed section stays as an empty record, so that the numbers of other symbols stay valid. `gone` has the
-    /// indices of the removed sections.
+    /// removed section stays without a section, so that the numbers of other symbols stay valid. `gone` has the indices
+    /// of the removed sections.
     ///
     /// # Errors
     /// A remaining section or symbol that refers to a removed section.
     fn update_symbols(&self, numbers: &SectionNumbers, cuts: &Cuts, gone: &HashSet<usize>) -> Result<Part, Malformed> {
         let new_offset = |offset| cuts.moves.moved(offset);
         let new_number = |section| numbers.get(section);
-        let moves = SymbolMoves { offset: &new_offset, number: Some(&new_number) };
+        let moves = SymbolMoves { new_offset: &new_offset, new_number: Some(&new_number) };
         let Some(moved) = self.move_symbols(&moves)? else { return Ok(Part::Range(self.symbols.clone())) };
         if !moved.emptied.is_empty() {
             self.check_no_relocations(&moved.emptied, gone)?;
@@ -152,8 +152,8 @@ impl Cuts {
 
     /// Whether any byte of a range is cut out.
     fn touch(&self, range: &Range<u64>) -> bool {
-        let next = self.ranges.partition_point(|cut| cut.end <= range.start);
-        match self.ranges.get(next) {
+        let next_cut = self.ranges.partition_point(|cut| cut.end <= range.start);
+        match self.ranges.get(next_cut) {
             Some(cut) => range.start < range.end && cut.start < range.end,
             None => false,
         }

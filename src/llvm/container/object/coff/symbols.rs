@@ -1,6 +1,6 @@
 //! Rewrites the file offsets and section numbers in the symbols of a COFF object.
 //!
-//! A symbol in a section of the bundle is removed with it: it becomes a local absolute symbol, so that all others keep
+//! A symbol of a removed section becomes a local absolute symbol, which needs no section. So all other symbols keep
 //! their numbers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -19,23 +19,24 @@ const FUNCTION: u64 = 2;
 /// The changes of the file that symbols have to follow.
 pub(super) struct SymbolMoves<'f> {
     /// Returns the new offset of data at an old offset.
-    pub(super) offset: &'f dyn Fn(u64) -> u64,
+    pub(super) new_offset: &'f dyn Fn(u64) -> u64,
     /// Returns the new number of a section, or `None` for a removed one. The field is `None` if no section is removed
     /// and all keep their numbers.
-    pub(super) number: Option<&'f dyn Fn(u64) -> Option<u64>>,
+    pub(super) new_number: Option<&'f dyn Fn(u64) -> Option<u64>>,
 }
 
 /// A rewritten symbol table.
 pub(super) struct MovedSymbols {
     pub(super) table: Vec<u8>,
-    /// The indices of the symbols of removed sections. They stay as empty records, so that other indices stay valid.
+    /// The indices of the symbols of removed sections. They stay, as local absolute symbols, so that other indices stay
+    /// valid.
     pub(super) emptied: HashSet<u64>,
 }
 
 /// The fate of a symbol.
 enum SymbolChange {
     Kept,
-    /// The symbol is removed with its section.
+    /// The section of the symbol is removed, and the symbol is now a local absolute one.
     Emptied,
     /// The symbol stays, but is that of a section associated with a removed one. Linkers keep or drop both together.
     LosesAssociated,
@@ -46,7 +47,7 @@ impl Coff<'_> {
     /// hold only offsets of line numbers, and no section has any, and no section number changes.
     pub(super) fn move_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
         let has_lines = self.sections.iter().any(|section| section.line_count > 0);
-        if !has_lines && moves.number.is_none() {
+        if !has_lines && moves.new_number.is_none() {
             return Ok(None);
         }
         let (symbols, mut emptied, mut index) = (&self.symbols, HashSet::new(), 0_u64);
@@ -58,15 +59,15 @@ impl Coff<'_> {
             let mut symbol: CoffSymbol = self.encoding.decode(record);
             // Only the first of the auxiliary records after a symbol can hold an offset or a section number.
             let auxiliary_count = usize::try_from(symbol.auxiliary_count).unwrap_or(0);
-            let first = if auxiliary_count > 0 { records.next() } else { None };
+            let first_auxiliary = if auxiliary_count > 0 { records.next() } else { None };
             for _ in 1..auxiliary_count {
                 records.next();
             }
             // The auxiliary records of symbols of other classes have other fields, such as the name of a source file.
             let is_of_section =
                 [IMAGE_SYM_CLASS_EXTERNAL.0, IMAGE_SYM_CLASS_STATIC.0].map(u64::from).contains(&symbol.class);
-            let first = if is_of_section { first } else { None };
-            let mut auxiliary = first.as_deref().map(|record| self.encoding.decode(record));
+            let auxiliary_record = if is_of_section { first_auxiliary } else { None };
+            let mut auxiliary = auxiliary_record.as_deref().map(|record| self.encoding.decode(record));
             match moves.change_symbol(&mut symbol, &mut auxiliary, has_lines) {
                 SymbolChange::Kept => {}
                 SymbolChange::Emptied => {
@@ -78,7 +79,7 @@ impl Coff<'_> {
                 }
             }
             record.copy_from_slice(&self.encoding.encode(&[symbol]));
-            if let (Some(record), Some(auxiliary)) = (first, auxiliary) {
+            if let (Some(record), Some(auxiliary)) = (auxiliary_record, auxiliary) {
                 record.copy_from_slice(&self.encoding.encode(&[auxiliary]));
             }
             add(&mut index, symbol.auxiliary_count.saturating_add(1));
@@ -88,8 +89,8 @@ impl Coff<'_> {
 }
 
 impl SymbolMoves<'_> {
-    /// Changes a symbol and its first auxiliary record. `has_lines` says whether any section has line numbers. Without
-    /// any, the offset of a function's line numbers stays as it is.
+    /// Changes a symbol and its first auxiliary record, and returns how the symbol has changed. `has_lines` says
+    /// whether any section has line numbers. Without any, the offset of a function's line numbers stays as it is.
     fn change_symbol(
         &self,
         symbol: &mut CoffSymbol,
@@ -102,9 +103,9 @@ impl SymbolMoves<'_> {
             && is_function
             && let Some(AuxiliaryRecord { lines: lines @ 1.., .. }) = auxiliary
         {
-            *lines = (self.offset)(*lines);
+            *lines = (self.new_offset)(*lines);
         }
-        let Some(new_number) = self.number else { return SymbolChange::Kept };
+        let Some(new_number) = self.new_number else { return SymbolChange::Kept };
         let old = symbol.section;
         let Some(new) = new_number(old) else {
             // A local absolute symbol of value 0 needs no section. The number that means "absolute" is negative, and is

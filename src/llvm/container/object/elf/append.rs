@@ -12,7 +12,7 @@ use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRT
 
 use super::super::record::{self, Record};
 use super::super::view::{AddedSection, too_many};
-use super::{Elf, SECTION_NUMBERS, align, content_of, name_len};
+use super::{Elf, SECTION_NUMBERS_LEN, align, content_of, name_len};
 use crate::base::bytes::{add, len_of, len_u64, to_u64, total};
 use crate::base::error::Malformed;
 use crate::base::io::piece::Piece;
@@ -55,10 +55,11 @@ impl<'a> Elf<'a> {
         if let Some(names) = sections.get_mut(names_index) {
             (names.offset, names.size) = (names_at, names_len);
         }
-        // The record is directly before the section headers, where a reader looks for it.
-        let table = align(contents_end, self.word()).saturating_add(record::LEN);
-        let (header, headers) = self.encode_headers(sections, table, names_index);
-        self.check_len(table.saturating_add(len_u64(&headers)))?;
+        // The record that restores the host is directly before the section headers, where a reader looks for it.
+        let record_at = align(contents_end, self.word());
+        let headers_at = record_at.saturating_add(record::LEN);
+        let (header, headers) = self.encode_headers(sections, headers_at, names_index);
+        self.check_len(headers_at.saturating_add(len_u64(&headers)))?;
         let mut pieces = vec![Piece::Bytes(header)];
         // The old names and the old section headers stay in the host's bytes, unused.
         pieces.extend(self.view.pieces(&(self.header_len()..self.view.len())));
@@ -66,7 +67,7 @@ impl<'a> Elf<'a> {
         pieces.extend(self.view.pieces(&old_names));
         pieces.push(Piece::Bytes(new_names));
         pieces.extend(added.iter().map(|section| section.content.clone()));
-        pieces.push(Piece::Zeros(table.saturating_sub(record::LEN).saturating_sub(contents_end)));
+        pieces.push(Piece::Zeros(record_at.saturating_sub(contents_end)));
         pieces.push(Piece::Bytes(self.record_of_host(added).to_bytes()));
         pieces.push(Piece::Bytes(headers));
         Ok(pieces)
@@ -103,7 +104,7 @@ impl<'a> Elf<'a> {
     /// The record that restores this object as the host of the fat object.
     fn record_of_host(&self, added: &[AddedSection<'_>]) -> Record {
         let header = self.encoding.encode(&[self.header]);
-        let numbers = match header.last_chunk::<SECTION_NUMBERS>() {
+        let numbers = match header.last_chunk::<SECTION_NUMBERS_LEN>() {
             Some(numbers) => self.encoding.read(numbers),
             None => 0,
         };

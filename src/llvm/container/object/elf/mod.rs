@@ -24,9 +24,9 @@ use crate::llvm::container::Part;
 use crate::llvm::container::host::elf::{Encoding, Header, Section, Table};
 use crate::llvm::container::limits::EntryAllowance;
 
-/// The length of the last three numbers of the file header: size and number of the section headers, and the number of
-/// the section with the names. The record of a fat object saves them as they are.
-const SECTION_NUMBERS: usize = 6;
+/// The length in bytes of the last three numbers of the file header: size and number of the section headers, and the
+/// number of the section with the names. The record of a fat object saves them as they are.
+const SECTION_NUMBERS_LEN: usize = 6;
 
 #[derive(Debug)]
 pub(crate) struct Elf<'a> {
@@ -63,7 +63,7 @@ impl<'a> Elf<'a> {
         let len = self.encoding.len_of::<Section>();
         if section_len != len {
             // The size of a section header is the first of the last three numbers.
-            let offset = self.view.absolute(self.header_len().saturating_sub(to_u64(SECTION_NUMBERS)));
+            let offset = self.view.absolute(self.header_len().saturating_sub(to_u64(SECTION_NUMBERS_LEN)));
             return Err(Malformed::value("section header size", section_len, offset, &len.to_string()));
         }
         let first = self.view.read(sections_at, len, "the first section header")?;
@@ -111,17 +111,18 @@ impl<'a> Elf<'a> {
             );
             return Err(self.view.broken(what, 0));
         };
-        let fault = if !section.is(SHT_STRTAB) {
-            "is not a string table; it starts"
-        } else {
-            let names = self.content(section, "the table of section names")?;
-            if names.last() == Some(&0) {
-                return Ok(names);
-            }
-            "is empty or does not end with a zero; it starts"
+        let fault = |fault: &str| {
+            let what = format!("section {index} should hold the section names, but {fault}; it starts");
+            self.view.broken(what, section.offset)
         };
-        let what = format!("section {index} should hold the section names, but {fault}");
-        Err(self.view.broken(what, section.offset))
+        if !section.is(SHT_STRTAB) {
+            return Err(fault("is not a string table"));
+        }
+        let names = self.content(section, "the table of section names")?;
+        if names.last() != Some(&0) {
+            return Err(fault("is empty or does not end with a zero"));
+        }
+        Ok(names)
     }
 
     /// The offset of the table of section names, for errors; 0 without a table.
@@ -171,16 +172,16 @@ impl<'a> Elf<'a> {
         let [sections_at, numbers] = record.saved;
         let mut header = self.encoding.encode(&[Header { sections_at, ..self.header }]);
         // The last bytes of the header were saved as one number.
-        if let Some(last) = header.last_chunk_mut::<SECTION_NUMBERS>() {
+        if let Some(last) = header.last_chunk_mut::<SECTION_NUMBERS_LEN>() {
             self.encoding.write(numbers, last);
         }
         Some((record, vec![Part::Bytes(header), Part::Range(self.header_len()..record.host_len)]))
     }
 
-    /// Returns the file header and the section headers of a new file, whose section headers are at `table`. The first
-    /// section header holds the count of sections and the index of the section names if they do not fit the file
+    /// Returns the file header and the section headers of a new file, whose section headers are at `headers_at`. The
+    /// first section header holds the count of sections and the index of the section names if they do not fit the file
     /// header.
-    fn encode_headers(&self, mut sections: Vec<Section>, table: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
+    fn encode_headers(&self, mut sections: Vec<Section>, headers_at: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
         let (count, names) = (to_u64(sections.len()), to_u64(names_index));
         let limit = u64::from(SHN_LORESERVE);
         if let Some(first) = sections.first_mut() {
@@ -188,7 +189,7 @@ impl<'a> Elf<'a> {
             first.link = if names >= limit { names } else { 0 };
         }
         let header = Header {
-            sections_at: table,
+            sections_at: headers_at,
             section_len: self.encoding.len_of::<Section>(),
             section_count: if count >= limit { 0 } else { count },
             names: if names >= limit { SHN_XINDEX.0.into() } else { names },

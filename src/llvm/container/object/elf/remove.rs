@@ -66,11 +66,11 @@ impl Elf<'_> {
             kept.push(KeptSection { section, content });
         }
         let (mut parts, end) = self.place_sections(&mut kept)?;
-        let table = align(end, self.word());
+        let headers_at = align(end, self.word());
         let sections = kept.into_iter().map(|kept| kept.section).collect();
-        let (header, headers) = self.encode_headers(sections, table, names_index);
+        let (header, headers) = self.encode_headers(sections, headers_at, names_index);
         parts.insert(0, Part::Bytes(header));
-        parts.push(Part::Bytes(vec![0; usize::try_from(table.saturating_sub(end)).unwrap_or(0)]));
+        parts.push(Part::Bytes(vec![0; usize::try_from(headers_at.saturating_sub(end)).unwrap_or(0)]));
         parts.push(Part::Bytes(headers));
         Ok(join_parts(parts))
     }
@@ -79,15 +79,15 @@ impl Elf<'_> {
     fn mark_gone(&self, found: &[FoundSection]) -> Result<Vec<bool>, Malformed> {
         let mut gone = vec![false; self.sections.len()];
         for section in found {
-            if let Some(gone) = gone.get_mut(section.index) {
-                *gone = true;
+            if let Some(is_gone) = gone.get_mut(section.index) {
+                *is_gone = true;
             }
         }
         // Relocations refer to the section that they change in `info`.
         let targets = gone.clone();
-        for (gone, section) in gone.iter_mut().zip(&self.sections) {
+        for (is_gone, section) in gone.iter_mut().zip(&self.sections) {
             let is_relocation = section.is(SHT_REL) || section.is(SHT_RELA);
-            *gone |= is_relocation && is_marked(&targets, section.info);
+            *is_gone |= is_relocation && is_marked(&targets, section.info);
         }
         for (index, group) in self.sections.iter().enumerate() {
             if !group.is(SHT_GROUP) {
@@ -99,9 +99,9 @@ impl Elf<'_> {
             let is_empty = content.len() <= GROUP_WORD;
             if !is_empty
                 && members.all(|member| is_marked(&gone, member))
-                && let Some(gone) = gone.get_mut(index)
+                && let Some(is_gone) = gone.get_mut(index)
             {
-                *gone = true;
+                *is_gone = true;
             }
         }
         Ok(gone)
@@ -170,9 +170,9 @@ impl Elf<'_> {
     ///
     /// Sections that begin in the part that cannot move stay, and extend this part to their end. The others move
     /// towards the start of the file.
-    fn place_sections(&self, kept: &mut [KeptSection]) -> Result<(Vec<Part>, u64), Malformed> {
+    fn place_sections(&self, sections: &mut [KeptSection]) -> Result<(Vec<Part>, u64), Malformed> {
         // Section 0 is a placeholder without content.
-        let mut in_order: Vec<&mut KeptSection> = kept.iter_mut().skip(1).collect();
+        let mut in_order: Vec<&mut KeptSection> = sections.iter_mut().skip(1).collect();
         in_order.sort_by_key(|kept| kept.section.offset);
         let mut fixed_end = self.fixed_end()?;
         let mut moving = Vec::with_capacity(in_order.len());

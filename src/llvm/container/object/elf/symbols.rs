@@ -28,7 +28,7 @@ struct RenumberedTable {
     table: Vec<u8>,
     /// The table of large section numbers that belongs to the symbol table; empty if it has none.
     large: Vec<u8>,
-    /// The indices of the symbols that were emptied, because their section is removed.
+    /// The indices of the symbols whose section is removed: see [`emptied_symbol`].
     emptied: HashSet<u64>,
 }
 
@@ -57,9 +57,9 @@ impl Elf<'_> {
             let large_index = large_tables.get(&to_u64(index)).copied();
             let mut large = Cow::Borrowed(&[][..]);
             if let Some(large_index) = large_index
-                && let Some(section) = self.sections.get(large_index)
+                && let Some(large_section) = self.sections.get(large_index)
             {
-                large = self.content(section, "the table of large section numbers")?;
+                large = self.content(large_section, "the table of large section numbers")?;
             }
             let RenumberedTable { table, large, emptied } = self.renumber_table(&table, &large, numbers);
             self.check_no_references(index, &emptied, gone)?;
@@ -77,8 +77,8 @@ impl Elf<'_> {
         self.sections.iter().enumerate().filter(move |(_, section)| section.is(kind))
     }
 
-    /// Writes the new section numbers into the symbols of a table, and empties each symbol of a removed section.
-    /// `large` is the table's SHT_SYMTAB_SHNDX section, or empty if it has none.
+    /// Writes the new section numbers into the symbols of a table, and replaces each symbol of a removed section: see
+    /// [`emptied_symbol`]. `large` is the table's SHT_SYMTAB_SHNDX section, or empty if it has none.
     fn renumber_table(&self, table: &[u8], large: &[u8], numbers: &SectionNumbers) -> RenumberedTable {
         let mut symbols: Vec<Symbol> = Table::new(self.encoding, table).iter().collect();
         let mut large = large.to_vec();
@@ -162,7 +162,8 @@ impl Elf<'_> {
     }
 }
 
-/// Returns the index of the symbol in the field `info` of a relocation. `is_lower_half`: as in 64-bit MIPS.
+/// Returns the index of the symbol in the field `info` of a relocation. `is_lower_half` says that it is in the lower 32
+/// bits, as in little-endian 64-bit MIPS.
 fn symbol_in(info: u64, is_lower_half: bool, encoding: Encoding) -> u64 {
     if is_lower_half { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) }
 }
