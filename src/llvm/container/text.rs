@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, but one newline may end
-//! an end line and begin the next line, and the first line of a file needs none before it. Lines between entries are ignored. Layout: Clang Offload Bundler documentation;
-//! writer: byte for byte that of LLVM 22.1.8.
+//! an end line and begin the next line, and the first line of a file needs none before it. Lines between entries are
+//! ignored. Layout: Clang Offload Bundler documentation; writer: byte for byte that of LLVM 22.1.8.
 //!
 //! An entry ends at the end line with its own ID, so that an entry that is itself a bundle is read whole. Without such
 //! a line it ends at the next marker line if that is an end line, as in LLVM.
