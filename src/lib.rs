@@ -213,7 +213,6 @@ pub use beyond::code::kernels;
 pub use beyond::job;
 #[cfg(feature = "search")]
 pub use beyond::{inventory, scan};
-pub use llvm::event::{Event, Observer};
 
 #[cfg(feature = "search")]
 pub mod runtime {

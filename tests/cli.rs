@@ -28,12 +28,13 @@ const NAMES: [&str; 5] = [
     "offload-bundle",
 ];
 /// Variables that change the behaviour of the program.
-const VARIABLES: [&str; 5] = [
+const VARIABLES: [&str; 6] = [
     "OFFLOAD_BUNDLER_COMPRESS",
     "OFFLOAD_BUNDLER_VERBOSE",
     "OFFLOAD_BUNDLER_COMPRESSION_LEVEL",
     "OFFLOAD_BUNDLER_IGNORE_ENV_VAR",
     "COMPRESSED_BUNDLE_FORMAT_VERSION",
+    "OFFLOAD_BINARY_HIP_KIND",
 ];
 /// The number of cases that run with LLVM's tools, and in an emulator, unless `OFFLOAD_COMPLETE=1` requests all.
 const SAMPLE: usize = 50;

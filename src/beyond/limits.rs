@@ -1,6 +1,5 @@
 //! The budget of a search and of the jobs that use it. Any number in a file may be hostile, so whatever a file can name
-//! more often than it has bytes is counted here, and nowhere else. The limits are far beyond anything that compilers
-//! write.
+//! more often than it has bytes is counted. The limits are far beyond anything that compilers write.
 //!
 //! | cost | limit | where it is counted |
 //! |---|---|---|
@@ -17,7 +16,7 @@
 //!
 //! The limits of the clone, on entries, IDs, headers and strings of one container, are in
 //! [`llvm::container::limits`](crate::llvm::container::limits). Other constants in this part that end in `MAX` are
-//! limits of a format, with its reader, or of a layout.
+//! limits of one format or algorithm, such as the demangler's, or of a layout, and stand beside it.
 
 use crate::llvm::container::limits::Allowance;
 

@@ -17,7 +17,7 @@
 )]
 pub(crate) mod cli;
 pub mod container;
-pub(crate) mod event;
+pub mod event;
 pub(crate) mod uri;
 pub(crate) mod work;
 

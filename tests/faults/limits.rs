@@ -83,6 +83,25 @@ fn a_full_disk_under_what_is_written_in_place() {
 }
 
 #[test]
+fn a_mounted_file_is_written_in_place() {
+    if !has_namespaces() {
+        return;
+    }
+    for scenario in scenario::all() {
+        if !["bundle over an old file", "bundle a fat object", "compress", "package"].contains(&scenario.name) {
+            continue;
+        }
+        let run = script(
+            &scenario,
+            &Place::new(&scenario),
+            "exec unshare $UNSHARE sh -c 'echo old >file && mount --bind file out && \"$TOOL\" \"$@\" && cat file' sh \"$@\"",
+        );
+        assert!(run.status.success(), "{}: {}", scenario.name, stderr(&run));
+        assert!(run.stdout == scenario.product(), "{}: another content", scenario.name);
+    }
+}
+
+#[test]
 fn a_full_disk_under_temporary_files() {
     if !has_namespaces() {
         return;

@@ -318,7 +318,7 @@ fn invalid_command_lines_are_usage_errors() {
         (&["--fail-on=lost"][..], "the conditions are lost-gpu, spill, size=+N%"),
         (&["--fail-on=spill,"], "the conditions are lost-gpu, spill, size=+N%"),
         (&["--fail-on=size"], "by how much may it grow?"),
-        (&["--fail-on=size=5 percent"], "expected size=+5%"),
+        (&["--fail-on=size=5 percent"], "expected a whole number of percent, such as size=+5%"),
         (&["--fail-on=total"], "by how much may it grow? expected total=+5%"),
         (&["--top=x"], "invalid value 'x'"),
         (&["third"], "unexpected argument 'third'"),

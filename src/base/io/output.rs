@@ -2,8 +2,9 @@
 //!
 //! Every output of a job is staged first: a regular file in the directory of its destination ([`Staged`]), anything else
 //! in an unnamed temporary file (standard output, a device, a pipe, a file in a directory that takes no new files).
-//! [`commit`] puts them in place once all are complete and whatever can be refused has been refused. So each output is
-//! old or complete, and all are old unless putting them in place fails. Then, earlier ones stay where they are.
+//! [`commit`] puts them in place once all are complete and whatever can be refused has been refused. A file that gets its
+//! name is complete then. If putting one in place fails, those before it stay, and what is copied (to standard output, a
+//! device, a pipe, or into a file that cannot be replaced) may be there in part.
 //!
 //! As with compilers and linkers, the outputs are not synced to disk: after a power failure a file may be empty or cut.
 //!
@@ -41,7 +42,7 @@ pub(crate) enum OverwriteMode {
     /// in place.
     Rewrite,
     /// Like [`Rewrite`](Self::Rewrite), but the file gets these permissions, except for the umask and for permissions
-    /// that the old file lacks. It is never written in place.
+    /// that the old file lacks.
     WithMode(u32),
     /// A new file replaces a link or a file, writable or not. A device, a pipe or a link to one is written to.
     Replace,
@@ -351,7 +352,7 @@ fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<Output
             stage_into(&target)
         }
         // The path itself, so that a link is replaced and not its target.
-        _ if replaces_links => stage_replacing(path.to_owned()).map(Some),
+        _ if replaces_links => stage_replacing(path.to_owned(), overwrite).map(Some),
         None if ends_with_separator(&target) => Err(sys::is_a_directory()),
         None => stage_new(target, overwrite).map(Some),
         Some(old) => stage_rewriting(target, &old, overwrite),
@@ -432,11 +433,11 @@ fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io
     // Only the metadata of the old file is needed here, not its bytes.
     let reads_content = false;
     let Some(old) = process::open(|| open_existing(&target, seen, reads_content))? else { return Ok(None) };
-    // A file with special permissions needs a new file, so it is never written in place.
+    // Special permissions need a new file.
     if let OverwriteMode::WithMode(_) = overwrite {
         let mut staged = Staged::create(&target, overwrite.mode())?;
         take_over(staged.file()?, &old, Inherited::Access)?;
-        return Ok(Some(OutputPlace::Name { staged, target, existing: ExistingFile::Replaced }));
+        return Ok(Some(OutputPlace::Name { staged, target, existing: ExistingFile::Rewritten }));
     }
     match stage_inheriting(&target, &old) {
         Ok(staged) => Ok(Some(OutputPlace::Name { staged, target, existing: ExistingFile::Rewritten })),
@@ -453,17 +454,22 @@ fn stage_inheriting(target: &Path, old: &File) -> io::Result<Staged> {
 }
 
 /// Stages a file that replaces anything at its path.
-fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
+fn stage_replacing(target: PathBuf, overwrite: OverwriteMode) -> io::Result<OutputPlace> {
     let mut staged = Staged::create(&target, staging::MODE)?;
-    let existing = inherit_from_replaced(staged.file()?, &target)?;
+    let existing = match inherit_from_replaced(staged.file()?, &target)? {
+        None => ExistingFile::Absent,
+        // The user has named this file. Under a generated name, it may be anybody's.
+        Some(old) if old.is_file() && overwrite != OverwriteMode::Generated => ExistingFile::Rewritten,
+        Some(_) => ExistingFile::Replaced,
+    };
     Ok(OutputPlace::Name { staged, target, existing })
 }
 
 /// Lets only users read a staged file who may read the file that it replaces at `target`. Does nothing if no file has
-/// that name, or if it is a link, a device or a pipe, whose permissions are not about content. Returns whether there is
-/// something to replace.
-fn inherit_from_replaced(staged: &File, target: &Path) -> io::Result<ExistingFile> {
-    let Some(old) = existing(target)? else { return Ok(ExistingFile::Absent) };
+/// that name, or if it is a link, a device or a pipe, whose permissions are not about content. Returns the status of what
+/// is replaced.
+fn inherit_from_replaced(staged: &File, target: &Path) -> io::Result<Option<Stat>> {
+    let Some(old) = existing(target)? else { return Ok(None) };
     if old.is_dir() {
         return Err(sys::is_a_directory());
     }
@@ -474,7 +480,7 @@ fn inherit_from_replaced(staged: &File, target: &Path) -> io::Result<ExistingFil
             Err(_) => sys::make_private(staged, &old)?,
         }
     }
-    Ok(ExistingFile::Replaced)
+    Ok(Some(old))
 }
 
 /// Opens a file for reading or, if that is not permitted, for writing. Does not follow a link.

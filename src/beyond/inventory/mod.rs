@@ -43,7 +43,6 @@ mod lost;
 mod needs;
 mod order;
 pub(crate) mod pick;
-mod present;
 mod read;
 pub(crate) mod request;
 mod served;

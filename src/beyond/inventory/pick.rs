@@ -2,11 +2,10 @@
 //!
 //! A search keeps what it has [`Seen`]. Everything that a message says is computed from that when the message is made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 #[cfg(any(test, feature = "cli"))]
 use std::path::PathBuf;
 
-use super::present::PresentNames;
 use super::request::{Facts, Part, Request};
 use super::similar_names::SimilarNames;
 #[cfg(any(test, feature = "cli"))]
@@ -88,15 +87,11 @@ impl Seen {
     /// Returns the names that messages list: all entry IDs if `by_whole_id` is set, otherwise the targets of code
     /// objects that are not for a host.
     pub(crate) fn present(&self, by_whole_id: bool) -> Vec<String> {
-        let mut names = PresentNames::default();
-        for (_, id, _) in self.codes() {
-            match id.target() {
-                _ if by_whole_id => names.note(&id.shown),
-                Some(target) => names.note(&target),
-                None => {}
-            }
-        }
-        names.shown().to_vec()
+        let name = |id: ParsedId| if by_whole_id { Some(id.shown) } else { id.target() };
+        let mut names: Vec<String> = self.codes().filter_map(|(_, id, _)| name(id)).collect();
+        let mut known = HashSet::new();
+        names.retain(|name| known.insert(name.clone()));
+        names
     }
 
     /// Returns the requested names of kernels that any of the code objects defines, by their indices.

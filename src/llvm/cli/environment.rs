@@ -7,6 +7,7 @@
 //! | `OFFLOAD_BUNDLER_COMPRESSION_LEVEL` | `-compression-level` |
 //! | `COMPRESSED_BUNDLE_FORMAT_VERSION` | the version of compressed bundles: 2 or 3 |
 //! | `OFFLOAD_BUNDLER_IGNORE_ENV_VAR` | all of the above are ignored, if `1` |
+//! | `OFFLOAD_BINARY_HIP_KIND` | the number that represents HIP in offload binaries: 3 or 4; not an LLVM variable |
 
 use std::ffi::OsString;
 
@@ -35,6 +36,12 @@ impl EnvironmentSettings {
             format_version: read_valid("COMPRESSED_BUNDLE_FORMAT_VERSION", &get, parse_format_version, warn),
         }
     }
+}
+
+/// Reads the number that represents HIP in offload binaries, if the variable has a valid one. `warn` gets a line for an
+/// invalid value.
+pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> Option<u16> {
+    read_valid("OFFLOAD_BINARY_HIP_KIND", &get, parse_hip_number, warn)
 }
 
 /// Whether a variable is `1`. As in LLVM, any other value counts as unset.
@@ -71,6 +78,10 @@ fn parse_format_version(value: &str) -> Result<HeaderVersion, &'static str> {
         Some(_) => Err("Valid values are 2 or 3. Using default version 2."),
         None => Err("Using default version 2."),
     }
+}
+
+fn parse_hip_number(value: &str) -> Result<u16, &'static str> {
+    decimal(value).filter(|number| [3, 4].contains(number)).ok_or("Valid values are 3 or 4. Using default 4.")
 }
 
 /// Parses a decimal number. Rejects a plus sign, as LLVM does and Rust does not.

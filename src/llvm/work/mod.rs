@@ -1,8 +1,8 @@
 //! The jobs of LLVM's tools: bundle, unbundle, unbundle an archive, list, package, unpackage, and copy the bytes that
 //! URIs name. Each job is a struct with a `run` method.
 //!
-//! A job accesses only the files that it names, prints nothing, and puts its outputs in place once all are complete.
-//! Information beyond the result is passed to the observer as [`Event`](crate::Event)s.
+//! A job accesses only the files that it names, and prints nothing. If it fails before all its outputs are complete, no
+//! file has changed. Information beyond the result is passed to the observer as [`Event`](crate::llvm::event::Event)s.
 //!
 //! Jobs map their inputs with [`Input::map`](crate::io::Input::map): do not run a job on a file that another process or
 //! thread may change meanwhile. A change that the job notices is an error, and no output is put in place.

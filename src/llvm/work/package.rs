@@ -21,6 +21,8 @@ pub struct Package {
     pub images: Vec<ImageFiles>,
     /// The file to write.
     pub output: PathBuf,
+    /// The number to write for HIP: 4, or 3 for readers up to LLVM 20.
+    pub hip_number: u16,
 }
 
 /// Images with the same offload kind and strings, from one or more files.
@@ -38,7 +40,7 @@ pub struct ImageFiles {
 impl Package {
     /// Packages images in the version that every release reads.
     pub fn new(images: Vec<ImageFiles>, output: impl Into<PathBuf>) -> Self {
-        Self { images, output: output.into() }
+        Self { images, output: output.into(), hip_number: kind_number(Some(OffloadKind::Hip)) }
     }
 
     /// Writes the offload binaries; without images, an empty file.
@@ -64,7 +66,7 @@ impl Package {
     fn stage(&self, inputs: &[(&ImageFiles, Input)]) -> Result<Output> {
         let mut images = Vec::with_capacity(inputs.len());
         for (image, input) in inputs {
-            images.push(NewImage { info: info_of(image, input), content: input.as_slice() });
+            images.push(NewImage { info: self.info_of(image, input), content: input.as_slice() });
         }
         // The mode depends only on whether the output is empty, and without images it is.
         let overwrite = OverwriteMode::for_len(to_u64(images.len()));
@@ -72,12 +74,16 @@ impl Package {
         emit(&offload_binary::plan(Version::V1, &images)?, &mut output)?;
         Ok(output)
     }
-}
 
-/// Returns the description of an image with the content of one of its files. This tool sets no flags.
-fn info_of(image: &ImageFiles, input: &Input) -> ImageInfo {
-    let image_kind = image_kind(input.path(), input.bytes());
-    ImageInfo { image_kind, kind_number: kind_number(image.offload_kind), flags: 0, strings: image.strings.clone() }
+    /// Returns the description of an image with the content of one of its files. This tool sets no flags.
+    fn info_of(&self, image: &ImageFiles, input: &Input) -> ImageInfo {
+        let kind_number = match image.offload_kind {
+            Some(OffloadKind::Hip) => self.hip_number,
+            kind => kind_number(kind),
+        };
+        let image_kind = image_kind(input.path(), input.bytes());
+        ImageInfo { image_kind, kind_number, flags: 0, strings: image.strings.clone() }
+    }
 }
 
 /// Identifies the kind of an image as LLVM does: bitcode by content, because clang may name it `.o`, and any other kind

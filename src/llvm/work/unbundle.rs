@@ -55,8 +55,7 @@ impl Unbundle {
     /// exact name, otherwise the first compatible one that serves no other request.
     ///
     /// # Errors
-    /// Any [`Error`]. The kind is [`NotFound`](crate::ErrorKind::NotFound) for missing
-    /// entries.
+    /// Any [`Error`]. The kind is [`NotFound`](crate::ErrorKind::NotFound) for missing entries.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         let outputs = self.stage(&input, observer);

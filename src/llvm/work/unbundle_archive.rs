@@ -73,8 +73,7 @@ impl UnbundleArchive {
     /// Writes the archives.
     ///
     /// # Errors
-    /// Any [`Error`]. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
-    /// archive can serve a request.
+    /// Any [`Error`]. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the archive can serve a request.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let library = self.open()?;
         let staged = self.stage(&library, observer);

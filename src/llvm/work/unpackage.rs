@@ -87,7 +87,7 @@ impl Unpackage {
     /// Writes the images. A request without a match is not an error.
     ///
     /// # Errors
-    /// Any [`Error`]; all files are then unchanged.
+    /// Any [`Error`].
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         // With a file for each request, one pass over a compressed binary writes all images that are needed. Otherwise

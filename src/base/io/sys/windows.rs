@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use memmap2::Mmap;
-use winapi_util::{HandleRef, console, file};
+#[cfg(feature = "cli")]
+use winapi_util::HandleRef;
+use winapi_util::{console, file};
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, REPLACEFILE_IGNORE_ACL_ERRORS,
     REPLACEFILE_IGNORE_MERGE_ERRORS, ReplaceFileW,
@@ -354,15 +356,18 @@ pub fn standard_output() -> io::Result<File> {
 }
 
 /// The width of the terminal at standard output.
+#[cfg(feature = "cli")]
 pub fn columns() -> Option<usize> {
     columns_of(HandleRef::stdout())
 }
 
 /// The width of the terminal at standard error.
+#[cfg(feature = "cli")]
 pub fn error_columns() -> Option<usize> {
     columns_of(HandleRef::stderr())
 }
 
+#[cfg(feature = "cli")]
 fn columns_of(terminal: HandleRef) -> Option<usize> {
     let window = console::screen_buffer_info(terminal).ok()?.window_rect();
     usize::try_from(i32::from(window.right) - i32::from(window.left) + 1).ok()
@@ -408,9 +413,15 @@ pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
     let null = std::ptr::null();
     // SAFETY: the names end with zeros, and both pointers that are reserved are null.
     let done = unsafe { ReplaceFileW(replaced.as_ptr(), replacement.as_ptr(), backup.as_ptr(), flags, null, null) };
-    if done == 0 {
-        // No file has the name, or the system cannot replace this one.
-        std::fs::rename(from, to)?;
+    // No file has the name, or the system cannot replace this one.
+    if done == 0
+        && let Err(error) = std::fs::rename(from, to)
+    {
+        // The old file may have its third name already.
+        if !to.exists() {
+            drop(std::fs::rename(&old, to));
+        }
+        return Err(error);
     }
     // An error is that the file is still mapped, or that there was none.
     drop(remove(&old));

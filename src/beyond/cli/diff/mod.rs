@@ -58,7 +58,7 @@ pub(super) struct DiffOptions {
     #[arg(
         long, value_name = "CONDITION", value_delimiter = ',', value_parser = DiffCondition::parse,
         long_help = "Exit with status 1 on lost-gpu (code for a GPU is gone), spill (a kernel spills more), size=+N% (all device code, or \
-            that for a GPU, grows by more than N percent) or total=+N% (all device code grows by more), in a comma list. \
+            that for a GPU, grows by more than N percent) or total=+N% (all device code grows by more than N percent), in a comma list. \
             `man offload-bundle-diff` explains them."
     )]
     fail_on: Vec<DiffCondition>,

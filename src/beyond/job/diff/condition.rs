@@ -42,14 +42,17 @@ impl DiffCondition {
     /// # Errors
     /// The reason why the text is no condition.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let (name, growth) = text.split_once('=').unwrap_or((text, ""));
-        match name {
-            _ if text == "lost-gpu" => Ok(Self::LostGpu),
-            _ if text == "spill" => Ok(Self::Spill),
-            "size" => Ok(Self::Size(percent(name, growth)?)),
-            "total" => Ok(Self::Total(percent(name, growth)?)),
-            _ => Err(not_a_condition(text)),
+        let without_spaces: String = text.split_whitespace().collect();
+        let (name, growth) = match without_spaces.split_once('=') {
+            Some((name, growth)) => (name, Some(growth)),
+            None => (&*without_spaces, None),
+        };
+        match (name, growth) {
+            ("lost-gpu", None) => Ok(Self::LostGpu),
+            ("spill", None) => Ok(Self::Spill),
+            ("size", growth) => Ok(Self::Size(percent(name, growth)?)),
+            ("total", growth) => Ok(Self::Total(percent(name, growth)?)),
+            _ => Err(not_a_condition(text.trim())),
         }
     }
 
@@ -78,9 +81,14 @@ impl DiffCondition {
 }
 
 /// Reads by how many percent a size may grow, for a condition of this name. The sign may be left out.
-fn percent(name: &str, growth: &str) -> Result<u32, String> {
+fn percent(name: &str, growth: Option<&str>) -> Result<u32, String> {
+    let growth = growth.unwrap_or_default();
+    // Rust's numbers may begin with the sign.
     let number = growth.strip_suffix('%').and_then(|number| number.parse().ok());
-    number.ok_or_else(|| format!("by how much may it grow? expected {name}=+5%"))
+    number.ok_or_else(|| match growth {
+        "" => format!("by how much may it grow? expected {name}=+5%"),
+        _ => format!("expected a whole number of percent, such as {name}=+5%"),
+    })
 }
 
 /// Returns whether a size grew by more than `percent`.
@@ -221,12 +229,17 @@ mod tests {
             ("size=+5%", Size(5)),
             ("size=25%", Size(25)),
             ("total=+0%", Total(0)),
+            ("total = + 7 %", Total(7)),
         ] {
             assert_eq!(DiffCondition::parse(text), Ok(condition), "{text}");
         }
-        for text in ["size", "size=", "size=-5%", "size=+%", "size=+5", "size=0.5%", "size=1MB", "total=99999999999%"] {
+        for text in ["size", "size="] {
             let error = DiffCondition::parse(text).unwrap_err();
             assert!(error.starts_with("by how much may it grow? expected "), "{text}: {error}");
+        }
+        for text in ["size=-5%", "size=+%", "size=+5", "size=0.5%", "size=1MB", "total=99999999999%"] {
+            let error = DiffCondition::parse(text).unwrap_err();
+            assert!(error.starts_with("expected a whole number of percent"), "{text}: {error}");
         }
         for text in ["min=100kB", "scratch", "vgpr>128", "lost", "spill=1", ""] {
             assert!(DiffCondition::parse(text).is_err(), "{text}");

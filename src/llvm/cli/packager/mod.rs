@@ -11,6 +11,7 @@ use crate::base::error::OsText;
 use crate::base::error::{Error, ErrorKind, Malformed};
 
 use super::additions::Call;
+use super::environment::hip_number;
 use super::help;
 use super::options::{Tool, ToolOptions};
 use crate::llvm::cli::print::console::{Console, NotedError};
@@ -40,7 +41,9 @@ impl ToolOptions for PackagerOptions {
         }
         match job::plan(self)? {
             Job::Nothing => return Ok(help::print_short(TOOL, call)),
-            Job::Package(package) => {
+            Job::Package(mut package) => {
+                let number = hip_number(|name| std::env::var_os(name), &mut |text| console.line(text));
+                package.hip_number = number.unwrap_or(package.hip_number);
                 package.run().map_err(|error| with_note(error, None))?;
             }
             Job::Unpackage(unpackage) => {
