@@ -53,8 +53,8 @@ impl Globs {
             // ends of the name, cut to the same lengths, lead to the only group that can match. No pattern with these
             // lengths matches a name that is shorter, or that has a character of several bytes where an end is cut.
             let Some((start, rest)) = name.split_at_checked(*before_len) else { continue };
-            let Some(from) = rest.len().checked_sub(*after_len) else { continue };
-            let Some(end) = rest.get(from..) else { continue };
+            let Some(end_at) = rest.len().checked_sub(*after_len) else { continue };
+            let Some(end) = rest.get(end_at..) else { continue };
             if let Some(group) = by_ends.get(&[start, end].concat()) {
                 group.add_matching(name, &mut numbers);
             }
@@ -89,8 +89,8 @@ impl SameEnds {
     fn positions_in(&self, name: &str) -> BTreeSet<usize> {
         let mut positions = BTreeSet::new();
         for len in &self.inner_lens {
-            for from in 0..=name.len() {
-                if let Some(part) = name.get(from..from.saturating_add(*len))
+            for start in 0..=name.len() {
+                if let Some(part) = name.get(start..start.saturating_add(*len))
                     && let Some(found) = self.by_inner.get(part)
                 {
                     positions.extend(found);

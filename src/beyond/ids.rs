@@ -100,8 +100,8 @@ pub(crate) fn bitcode_counterpart(name: &str) -> Option<String> {
 }
 
 impl EntryId {
-    /// Parses the entry ID of any bundle or of an image in an offload binary, which allows more kinds. Needs the
-    /// feature `search`.
+    /// Parses the entry ID of a bundle, or of an image in an offload binary, which may have an offload kind that
+    /// bundles do not have. Needs the feature `search`.
     ///
     /// # Errors
     /// The first [`IdError`] that applies.
@@ -240,7 +240,7 @@ impl Triple {
     pub(crate) fn contradicts(&self, processor: &str) -> bool {
         match (self.amdgpu, SubArch::of_processor(processor)) {
             (Some(SubArch::Any | SubArch::Unknown) | None, _) | (_, None) => false,
-            (Some(own), Some(named)) => !own.is_compatible_with(named),
+            (Some(in_triple), Some(of_processor)) => !in_triple.is_compatible_with(of_processor),
         }
     }
 }

@@ -14,7 +14,7 @@
 //! | faults that `verify` lists | [`LISTED_MAX`], [`LISTED_BYTES_MAX`] | `job::verify` |
 //! | comparisons of GPUs with code objects | [`COMPARISONS_MAX`] | `inventory` |
 //!
-//! The limits of the clone, on entries, IDs, headers and strings of one container, are in
+//! The limits of LLVM's tools, on entries, IDs, headers and strings of one container, are in
 //! [`llvm::container::limits`](crate::llvm::container::limits). Other constants in this part that end in `MAX` are
 //! limits of one format or algorithm, such as the demangler's, or of a layout, and stand beside it.
 
@@ -75,7 +75,7 @@ pub(crate) const LISTED_BYTES_MAX: u64 = 32 << 20;
 pub(crate) const COMPARISONS_MAX: usize = if cfg!(test) { 40_000 } else { 16_000_000 };
 
 impl Allowance {
-    /// Raises the limit and the rest.
+    /// Raises the limit, and what is left of it, by `more`.
     pub(crate) fn add(&mut self, more: u64) {
         (self.left, self.most) = (self.left.saturating_add(more), self.most.saturating_add(more));
     }

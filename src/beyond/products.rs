@@ -30,8 +30,8 @@ pub(crate) fn processors(name: &str) -> Option<&'static [&'static str]> {
     };
     let vendor = vendor_of(processors.first()?);
     // `plain` leaves out the words for vendors, so a name with the wrong vendor ("AMD A10") was found too.
-    let is_its = |word| vendor_named(word).is_none_or(|named| named == vendor);
-    if words(name).all(is_its) { Some(processors) } else { None }
+    let fits_vendor = |word| vendor_named(word).is_none_or(|named| named == vendor);
+    if words(name).all(fits_vendor) { Some(processors) } else { None }
 }
 
 /// Returns the vendor of a processor in the tables, as [`BRANDS`] names it.

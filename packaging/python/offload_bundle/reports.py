@@ -115,9 +115,9 @@ class Compressed:
 class Copies:
     """A member of a zip file with device code, and its copies."""
     copies: list[str]
-    """The other members with these bytes."""
+    """The members after the first one that have the same bytes as it."""
     member: str
-    """The first of the members with these bytes."""
+    """The first of several members with the same bytes."""
     size: int
     """The inflated size of the copies together, in bytes."""
     stored_size: int

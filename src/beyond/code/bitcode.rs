@@ -69,14 +69,15 @@ fn stream_len(data: &[u8]) -> Option<u64> {
     if has_module { last_block_end } else { None }
 }
 
-/// Reads the target triple of the first module that has one. Returns `None` for broken bitcode, for a file without a
-/// triple, and for a triple that is not text or too long.
+/// Reads the target triple of the first module that has one. Returns `None` for a file without a triple, for broken
+/// blocks before it, and for a triple that is not text or too long.
 pub(crate) fn triple(data: &[u8]) -> Option<String> {
     let mut stream = open(data).ok()?;
     while let Some(mut block) = stream.next_block().ok()? {
         if block.number != MODULE_BLOCK {
             continue;
         }
+        // A broken record ends its module, but later modules are read.
         while let Ok(Some(record)) = block.next_record() {
             if record.code == TRIPLE {
                 let triple = bytes::text(&record.bytes(0).ok()?)?;
@@ -99,6 +100,7 @@ fn walk_blocks(data: &[u8]) -> Result<(), NotBitcode> {
                     lacks_name_table |= record.code == VERSION && record.value(0) >= VERSION_WITH_NAME_TABLE;
                 }
             }
+            // The string table has the names of all modules before it.
             STRTAB_BLOCK => lacks_name_table = false,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! The view of ELF files that all readers of a search share, on the records that the clone has.
+//! The view of ELF files that all readers of a search share. The records are those of `llvm`.
 //!
 //! [`File::read`] rejects the same files as the crate `object`, with its words. [`len`] also rejects tables, segments
 //! and sections outside the bytes, and a file without any of them.
@@ -138,7 +138,8 @@ impl<'d> File<'d> {
     /// Returns the content of the first section with this name, or `None` if no section has it, or if the names or the
     /// content are outside the file.
     pub(crate) fn section_named(&self, name: &[u8]) -> Option<&'d [u8]> {
-        let names = self.content(&self.sections.get(usize::try_from(self.names_index.ok()?).ok()?)?)?;
+        let names_index = usize::try_from(self.names_index.ok()?).ok()?;
+        let names = self.content(&self.sections.get(names_index)?)?;
         for section in self.sections.iter() {
             if name_of(names, section.name) == name {
                 return self.content(&section);

@@ -75,8 +75,8 @@ impl<'d> File<'d> {
         if recorded_index != 0 {
             // In files with very many sections, the field of the header is too small for the index. `names_index` is
             // the whole index.
-            let number = self.names_index.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
-            names = self.strings(number.into(), "section names", sections_at)?;
+            let names_index = self.names_index.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
+            names = self.strings(names_index.into(), "section names", sections_at)?;
         }
         let mut misplaced_count = 0_u64;
         // Section 0 is reserved, and has no name.
@@ -94,17 +94,17 @@ impl<'d> File<'d> {
         Ok(names)
     }
 
-    /// Returns the string table in the section with the index `number`. Errors are reported at `offset`, with `what` as
-    /// the kind of names in the table.
-    fn strings(&self, number: u64, what: &str, offset: u64) -> Result<&'d [u8]> {
-        let section = match usize::try_from(number).ok().and_then(|index| self.sections.get(index)) {
+    /// Returns the string table in a section. For errors, `names` says what the strings name, and `offset` is that of
+    /// the table that refers to the section.
+    fn strings(&self, section_index: u64, names: &str, offset: u64) -> Result<&'d [u8]> {
+        let section = match usize::try_from(section_index).ok().and_then(|index| self.sections.get(index)) {
             Some(section) if section.is(SHT_STRTAB) => section,
-            _ => return fail_at(format!("{what} in section {number}, which is not a string table,"), offset),
+            _ => return fail_at(format!("{names} in section {section_index}, which is not a string table,"), offset),
         };
-        let strings = self.bytes(section.offset, section.size, format_args!("the string table of {what}"))?;
+        let strings = self.bytes(section.offset, section.size, format_args!("the string table of {names}"))?;
         match strings.last() {
             None | Some(0) => Ok(strings),
-            Some(_) => fail_at(format!("a string table of {what} that does not end with a zero"), section.offset),
+            Some(_) => fail_at(format!("a string table of {names} that does not end with a zero"), section.offset),
         }
     }
 

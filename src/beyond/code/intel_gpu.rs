@@ -156,9 +156,9 @@ pub(crate) fn members(name: &str) -> Vec<String> {
     }
 }
 
-/// Returns the rank of machine code for a GPU, which prefers lower ranks, or `None` if the GPU does not load the code.
-/// Code for the GPU itself has the rank 0. Code for its family, or for a GPU that Intel's runtime lists as compatible,
-/// has the rank 1. Both names are main names.
+/// Returns the rank of machine code on a GPU, or `None` if the GPU does not load the code: 0 for code for the GPU
+/// itself, which is preferred, 1 for code for its family or for a GPU that Intel's runtime lists as compatible. `code`
+/// is the main name of the GPU that the code is for, and `gpu` that of the GPU.
 pub(crate) fn preference(code: &str, gpu: &str) -> Option<u32> {
     if code == gpu {
         return Some(0);
@@ -218,6 +218,7 @@ fn padded(len: u32) -> u64 {
 /// is no such note, or if a note before it is cut off. Names and values are padded to 4 bytes, but the padding of the
 /// last value may be missing.
 fn find_note(notes: &[u8], wanted_type: u32) -> Option<u32> {
+    // Errors are dropped here, so the name and the offset in them do not matter.
     let what = "a note";
     let mut cursor = Cursor::new(notes, 0);
     loop {

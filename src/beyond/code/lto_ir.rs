@@ -36,14 +36,14 @@ const END_MARKERS: [u64; 2] = [0, 99];
 /// The largest number of attributes that are read, because a broken file may have no end marker.
 const ATTRIBUTES_MAX: u64 = 64;
 
-/// Checks the header of LTO-IR, which is at the offset `base` of its file.
+/// Checks the header of LTO-IR, which is at `file_offset` of its file.
 ///
 /// # Errors
 /// [`Malformed`] if the header names no architecture.
-pub(crate) fn check(data: &[u8], base: u64) -> Result<(), Malformed> {
+pub(crate) fn check(data: &[u8], file_offset: u64) -> Result<(), Malformed> {
     match architecture(data) {
         Some(_) => Ok(()),
-        None => fail_at("LTO-IR whose header has no SM architecture", base),
+        None => fail_at("LTO-IR whose header has no SM architecture", file_offset),
     }
 }
 

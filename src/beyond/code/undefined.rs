@@ -248,6 +248,7 @@ impl<'p> Tokens<'p> {
 impl<'p> Iterator for Tokens<'p> {
     type Item = &'p [u8];
 
+    /// Returns the next word, or a single character that is not part of a word.
     fn next(&mut self) -> Option<&'p [u8]> {
         loop {
             let (&first, rest) = self.0.split_first()?;

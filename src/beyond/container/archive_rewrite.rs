@@ -70,12 +70,12 @@ impl<'a> Archive<'a> {
         member.header..end.saturating_add(end % 2).min(self.data.len())
     }
 
-    /// Returns the header of a member, with its name, for a content of another length.
-    pub(crate) fn header_for(&self, member: &ArchiveMember<'a>, content: Slice<'a>, len: u64) -> Result<Vec<u8>> {
+    /// Returns the header of a member, with its name, for a new content of `new_len` bytes. `content` is the old one.
+    pub(crate) fn header_for(&self, member: &ArchiveMember<'a>, content: Slice<'a>, new_len: u64) -> Result<Vec<u8>> {
         let start = content.offset().saturating_sub(self.data.offset());
         let mut header = self.data.claimed(&(member.header..start))?.bytes().to_vec();
         // A name between the header and the content (BSD) counts as part of the content.
-        let size = len.saturating_add(len_of(&(member.header..start)).saturating_sub(HEADER_LEN));
+        let size = new_len.saturating_add(len_of(&(member.header..start)).saturating_sub(HEADER_LEN));
         // The field for the size has ten digits.
         if size > SIZE_MAX {
             let reason = format!("{size} bytes are too many for a member of an archive");
@@ -86,8 +86,8 @@ impl<'a> Archive<'a> {
         Ok(header)
     }
 
-    /// Returns the new records of each index, after their offset in the archive. `new_offset` maps the old offset of a
-    /// member to the new one.
+    /// Returns for each index the offset of its records in the archive, and the new records. `new_offset` maps the old
+    /// offset of a member to the new one.
     pub(crate) fn index_with(&self, new_offset: impl Fn(u64) -> u64) -> Result<Vec<(u64, Vec<u8>)>> {
         let mut new_records = Vec::new();
         for IndexRecords { range, record_len, encoding } in self.indexes().with_path(self.data.path())? {

@@ -70,6 +70,7 @@ impl OffloadingSection {
         code.is_elf() || matches!(code, CodeMagic::SpirV | CodeMagic::Bitcode)
     }
 
+    /// Returns the format of a bundle that was read from the section, which is a code object for an image.
     fn format_of_bundle(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
         if Self::is_image(Magic::identify(bundle.beginning())) {
             return Ok(Format::CodeObject);
@@ -81,6 +82,7 @@ impl OffloadingSection {
 impl Container for OffloadingSection {
     type Entry = SearchEntry;
 
+    /// Reads an image as a bundle of one code object, and anything else as an offload binary.
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         let code = match Magic::identify(data) {
             Magic::Code(code) if Self::is_image_of(code) => code,
@@ -135,6 +137,7 @@ impl AnyBundle {
 impl Container for AnyBundle {
     type Entry = SearchEntry;
 
+    /// Reads a bundle of the format that its first bytes show.
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         let contents = match Self::format_of_head(data) {
             Some(Format::Bundle) => Binary::default().read(data, total, base),

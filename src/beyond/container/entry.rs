@@ -50,6 +50,7 @@ impl Stored {
 }
 
 impl SearchEntry {
+    /// Returns the entry with this ID, for a code object that is stored in this way.
     pub(crate) fn new(id: Vec<u8>, stored: Stored) -> Self {
         let (parts, packed) = match stored {
             Stored::Range(range) => (vec![Part::Range(range)], None),

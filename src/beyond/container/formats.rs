@@ -47,11 +47,11 @@ pub(crate) struct FormatRow {
     pub(crate) counted: (&'static str, &'static str),
     /// The plural for containers of this format that `recompress` leaves as they are.
     pub(crate) left_as_they_are: &'static str,
-    /// The first bytes: any of these. Without any, another format or a section holds the code objects, or a function
+    /// The possible first bytes. If there are none, another format or a section holds the code objects, or a function
     /// of [`Magic`](super::Magic) identifies the format.
     pub(crate) magics: &'static [&'static [u8]],
-    /// Returns whether data that begins with the magic is of this format. `None` if the magic alone decides, unless the
-    /// data is a text.
+    /// Returns whether data that begins with the magic is of this format. Without this function, all such data is,
+    /// except texts.
     pub(crate) confirm: Option<fn(&[u8]) -> bool>,
     /// Reads consecutive containers.
     pub(crate) reader: BundleReader,

@@ -63,6 +63,7 @@ pub(crate) struct Hcf;
 impl Container for Hcf {
     type Entry = SearchEntry;
 
+    /// Reads HCF data, with an entry for each node that has content.
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         if !is_hcf(data) {
             return Ok(None);
@@ -97,6 +98,7 @@ fn entry_id(content: &[u8]) -> String {
     if is_for_device {
         return format!("sycl-{}", target::triple_and_target_id(content));
     }
+    // AdaptiveCpp compiles other content, such as bitcode for the host, for any GPU.
     "sycl-generic-unknown-unknown".to_owned()
 }
 
@@ -114,7 +116,8 @@ struct Node<'d> {
     size: Option<u64>,
 }
 
-/// Reads the text of HCF data. Returns the end of the marker, and the contents of all nodes in the order of the text.
+/// Reads the text of HCF data, which is at the offset `base` of its file. Returns the end of the marker, and the
+/// contents of all nodes in the order of the text.
 fn read_text(data: &[u8], base: u64) -> Result<(u64, Vec<ContentRange>), Malformed> {
     let (mut nodes, mut contents, mut position) = (Vec::<Node<'_>>::new(), Vec::new(), 0_u64);
     loop {

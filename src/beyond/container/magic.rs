@@ -1,9 +1,9 @@
 //! Identifies the format of a file, a section or a code object by its first bytes.
 //!
-//! Formats that LLVM's tools know are identified by the [clone](crate::llvm::container::magic). Containers of code
+//! Formats that LLVM's tools know are identified by [their table](crate::llvm::container::magic). Containers of code
 //! objects have their first bytes in their rows of [`FORMATS`], and all other formats in [`OTHERS`]. The rest is
-//! identified by a function: code by [`CodeMagic`], text bundles by their first line.
-//! A text may begin with a short magic of letters.
+//! identified by a function: code by [`CodeMagic`], text bundles by their first line. A text may begin with a short
+//! magic of letters.
 
 use super::formats::{FORMATS, Format, Rule};
 use super::package::{aks2, cpio, tar};
@@ -357,8 +357,8 @@ pub(crate) fn is_text(bytes: &[u8]) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_control() && !c.is_whitespace())
 }
 
-/// The rows of all formats, also of those that LLVM's tools know: offset, magic, and what data that begins like this
-/// is. HCF data is not among them, because more text has to follow its magic.
+/// The rows of all formats, also of those that LLVM's tools know: the offset and the bytes of the magic, and the
+/// format. HCF data is not among them, because more text has to follow its magic.
 #[cfg(test)]
 pub(crate) fn rows_to_test() -> Vec<(usize, &'static [u8], Magic)> {
     let of_llvm = magic::MAGICS.map(|(magic, _)| (0, magic, Magic::identify(magic)));

@@ -1,4 +1,4 @@
-//! Functions on records that only a search and its jobs need: the clone has the others.
+//! Functions on records that only a search and its jobs need: `llvm` has the others.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::llvm::container::records::{Encoding, Record, Table};

@@ -140,8 +140,8 @@ pub(crate) fn known_content(section: &Section<'_>) -> Option<SectionContent> {
             return Some(content);
         }
     }
-    let unnamed = if section.is_data() { Some(SectionContent::Data) } else { None };
-    first_content(&SECTIONS, section).or(unnamed)
+    let as_data = if section.is_data() { Some(SectionContent::Data) } else { None };
+    first_content(&SECTIONS, section).or(as_data)
 }
 
 /// Returns the content of a section by the first rule that applies to it, or `None` if none does.

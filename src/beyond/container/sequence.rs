@@ -1,7 +1,7 @@
 //! Walks the bundles that a search finds, and reads their code objects.
 //!
-//! The walk is the clone's ([`sequence`]). Added are fillers between bundles, rules for their positions, code objects
-//! that are compressed on their own, and bundles that another thread has inflated ahead of the walk.
+//! The walk is that of LLVM's tools ([`sequence`]). Added are fillers between bundles, rules for their positions, code
+//! objects that are compressed on their own, and bundles that another thread has inflated ahead of the walk.
 
 use std::borrow::Cow;
 use std::io;
@@ -310,7 +310,7 @@ impl<'a> SearchBundles<'a> {
         }
     }
 
-    /// Reads the bundle at `position`, as the clone's walk does. A compressed one may be inflated already.
+    /// Reads the bundle at `position`, as the walk of LLVM's tools does. A compressed one may be inflated already.
     fn read_at(&mut self, position: u64) -> Result<Option<Bundle<'a>>> {
         let (limits, Some(data)) = (self.walk.limits, self.walk.rest(position)) else { return Ok(None) };
         let Some(compressed) = self.container.compressed(data, limits)? else {
@@ -340,6 +340,7 @@ impl<'a> SearchBundles<'a> {
 impl<'a> Iterator for SearchBundles<'a> {
     type Item = Result<Bundle<'a>>;
 
+    /// Reads the next bundle, after padding and fillers.
     fn next(&mut self) -> Option<Self::Item> {
         self.claimed = None;
         match self.walk.next_position() {

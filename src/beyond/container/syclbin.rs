@@ -47,7 +47,8 @@ const VENDOR_PREFIXES: [&[u8]; 3] = [b"intel_gpu_", b"nvidia_gpu_", b"amd_gpu_"]
 /// The number of bytes of code that are enough to identify its format.
 const HEAD_LEN: u64 = 512;
 
-/// The format of offload binaries. If one is a SYCLBIN file, its entries are IR modules and native images.
+/// The reader of offload binaries that may be SYCLBIN files. Of a SYCLBIN file, it returns the IR modules and native
+/// images, and of any other offload binary all entries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SyclBin;
 
@@ -67,6 +68,7 @@ impl SyclBin {
 impl Container for SyclBin {
     type Entry = Entry;
 
+    /// Reads a SYCLBIN file, or another offload binary.
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let Some(contents) = OffloadBinary::default().read(data, total, base)? else { return Ok(None) };
         // Any other offload binary keeps its entries.
@@ -99,7 +101,7 @@ struct AbstractModules {
     count: u64,
     /// The offset of the first entry with the largest module index. If metadata of a module are missing, the fault is
     /// reported there, because that index says how many modules there are.
-    last_at: u64,
+    largest_at: u64,
 }
 
 impl AbstractModules {
@@ -118,7 +120,7 @@ impl AbstractModules {
             }
         };
         if index >= self.count {
-            (self.count, self.last_at) = (index.saturating_add(1), at);
+            (self.count, self.largest_at) = (index.saturating_add(1), at);
         }
         Ok(usize::try_from(index).unwrap_or(entry_count))
     }
@@ -128,6 +130,7 @@ impl AbstractModules {
     /// # Errors
     /// [`Malformed`] if an earlier entry has them already.
     fn add_metadata(&mut self, index: usize, at: u64) -> Result<(), Malformed> {
+        // `add_module` returns only indices of the list.
         let Some(has_metadata) = self.have_metadata.get_mut(index) else { return Ok(()) };
         if *has_metadata {
             return Err(Malformed::at(format!("a second entry with metadata of abstract module {index}"), at));
@@ -163,10 +166,10 @@ impl<'a> SyclBinReader<'a> {
         Cursor::new(slice(rest, 0, len_of(range)).unwrap_or(rest), self.at(range))
     }
 
-    /// Adds the fault of one part to `faults`, and returns `None` for the part. The fault is returned as an error if it
-    /// may only mean that more bytes of the file are needed.
-    fn keep_fault<T>(&self, faults: &mut Vec<Malformed>, part: Result<T, Malformed>) -> Result<Option<T>, Malformed> {
-        match part {
+    /// Returns the part that was read, or adds its fault to `faults` and returns `None`. A fault that may only mean
+    /// that more bytes of the file are needed is returned as the error.
+    fn keep_fault<T>(&self, faults: &mut Vec<Malformed>, read: Result<T, Malformed>) -> Result<Option<T>, Malformed> {
+        match read {
             Ok(part) => Ok(Some(part)),
             Err(malformed @ Malformed::Truncated { .. }) if !self.is_whole => Err(malformed),
             Err(malformed) => {
@@ -198,7 +201,7 @@ impl<'a> SyclBinReader<'a> {
         if let Some(missing) = has_metadata.position(|has| !has) {
             let what =
                 format!("abstract modules up to {}, but no metadata of {missing},", modules.count.saturating_sub(1));
-            faults.push(Malformed::at(what, modules.last_at));
+            faults.push(Malformed::at(what, modules.largest_at));
         }
         Ok(Contents { entries, faults, len: contents.len })
     }
@@ -288,12 +291,12 @@ impl<'a> SyclBinReader<'a> {
     fn properties(&self, range: &Range<u64>) -> Result<RecordedIds, Malformed> {
         let at = self.at(range);
         let text = self.cursor(range).take(len_of(range), "the metadata of a SYCLBIN file")?;
-        properties(text).map_err(|problem| Malformed::fault("SYCLBIN metadata", at, problem))
+        parse_properties(text).map_err(|problem| Malformed::fault("SYCLBIN metadata", at, problem))
     }
 }
 
 /// Returns the target and the architecture that property sets record, or the reason why the sets are malformed.
-fn properties(text: &[u8]) -> Result<RecordedIds, String> {
+fn parse_properties(text: &[u8]) -> Result<RecordedIds, String> {
     let mut recorded = RecordedIds::default();
     let mut is_in_set = false;
     for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
@@ -389,8 +392,8 @@ mod tests {
             assert_eq!(base64(text).as_deref(), decoded, "{}", text.escape_ascii());
         }
         let text = b"[SYCLBIN/ir module metadata]\ntype=1|0\n\ntarget=2|YAAAAAAAAAAc2NG\n";
-        assert_eq!(properties(text).map(|recorded| recorded.triple), Ok(b"pvc".to_vec()));
-        assert!(properties(b"").is_ok() && properties(b"[]\n").is_ok());
+        assert_eq!(parse_properties(text).map(|recorded| recorded.triple), Ok(b"pvc".to_vec()));
+        assert!(parse_properties(b"").is_ok() && parse_properties(b"[]\n").is_ok());
         for (line, wrong) in [
             ("[set", "a set whose name does not end"),
             ("type=1|", "a value that is not a number"),
@@ -400,10 +403,10 @@ mod tests {
             ("type=3|0", "a line that is not a property"),
             ("target=2|IAAAAAAA", "a value that is not an array of bytes"),
         ] {
-            let error = properties(format!("[set]\n{line}\n").as_bytes()).err();
+            let error = parse_properties(format!("[set]\n{line}\n").as_bytes()).err();
             assert_eq!(error, Some(format!(": {wrong}: '{line}'")));
         }
-        assert_eq!(properties(b"type=1|0").err().as_deref(), Some(": a property outside of any set: 'type=1|0'"));
+        assert_eq!(parse_properties(b"type=1|0").err().as_deref(), Some(": a property outside of any set: 'type=1|0'"));
     }
 
     #[test]

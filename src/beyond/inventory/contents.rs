@@ -65,7 +65,7 @@ pub(crate) struct BadPart {
     /// Its number among all findings of the file.
     pub(crate) number: usize,
     pub(crate) place: Place,
-    pub(crate) what: Bad,
+    pub(crate) fault: Bad,
 }
 
 /// The fault of a part of a file.
@@ -81,13 +81,13 @@ pub(crate) enum Bad {
 }
 
 impl BadPart {
-    pub(super) fn new(number: usize, place: &Place, what: Bad) -> Self {
-        Self { number, place: place.clone(), what }
+    pub(super) fn new(number: usize, place: &Place, fault: Bad) -> Self {
+        Self { number, place: place.clone(), fault }
     }
 
-    /// Returns the error for a part that could not be read.
+    /// Returns the error for a part that could not be read, or `None` for trailing bytes.
     pub(crate) fn into_error(self) -> Option<Error> {
-        match self.what {
+        match self.fault {
             Bad::Broken(error) | Bad::Hidden(error) => Some(error.at(&self.place)),
             Bad::Trailing { .. } => None,
         }
@@ -259,7 +259,7 @@ pub(super) struct ContentsBuilder {
     /// The indices in `copies`, by the places of the first members.
     index_of_copies: HashMap<Place, usize>,
     /// The place of the last compressed bundle. Findings inside of its code objects follow it.
-    compressed: Option<Place>,
+    last_compressed: Option<Place>,
 }
 
 impl ContentsBuilder {
@@ -268,7 +268,8 @@ impl ContentsBuilder {
         Self { contents, keep, ..Self::default() }
     }
 
-    /// Notes a finding of any kind, and returns its number, counted from 0.
+    /// Counts a finding of any kind, and returns its number, from 0 on. Also updates
+    /// [`has_nested`](Contents::has_nested).
     pub(super) fn count(&mut self, finding: &Finding<'_>) -> usize {
         self.note_nested(finding);
         let number = self.finding_count;
@@ -302,7 +303,7 @@ impl ContentsBuilder {
         }
     }
 
-    /// Keeps a part that is not read. Returns the part if the [setting](Keep) is not to keep it.
+    /// Keeps a part that is not read, or returns it if only [other findings](Keep) are kept.
     pub(super) fn keep_unread(&mut self, part: UnreadPart) -> Option<UnreadPart> {
         if self.keep != Keep::All {
             return Some(part);
@@ -311,17 +312,17 @@ impl ContentsBuilder {
         None
     }
 
-    /// Notes whether a finding is inside of a code object of a compressed bundle.
+    /// Sets `has_nested` if a finding is a bundle or a broken part inside of a code object of a compressed bundle.
     fn note_nested(&mut self, finding: &Finding<'_>) {
         let (place, is_compressed) = match finding {
             Finding::Bundle(found) => (found.place, found.bundle.compressed.is_some()),
             Finding::Broken { place, .. } | Finding::Hidden { place, .. } => (*place, false),
             _ => return,
         };
-        if self.compressed.as_ref().is_some_and(|outer| place.is_in_entry_at(outer)) {
+        if self.last_compressed.as_ref().is_some_and(|outer| place.is_in_entry_at(outer)) {
             self.contents.has_nested = true;
         } else if is_compressed {
-            self.compressed = Some(place.clone());
+            self.last_compressed = Some(place.clone());
         }
     }
 
@@ -349,17 +350,17 @@ impl ContentsBuilder {
     pub(super) fn finish(self) -> Contents {
         let Self { mut contents, units, .. } = self;
         contents.units = units.finish();
-        let mut directories: HashMap<&Place, &Arc<Place>> = HashMap::new();
+        let mut directory_by_file: HashMap<&Place, &Arc<Place>> = HashMap::new();
         for unit in &contents.units {
             if let Some(directory) = &unit.directory {
-                directories.insert(unit.at.place(), directory);
+                directory_by_file.insert(unit.at.place(), directory);
             }
         }
         for bundle in &mut contents.bundles {
             for code_object in &mut bundle.code_objects {
                 contents.holders.mark(code_object);
             }
-            bundle.directory = directories.get(&bundle.info.place).map(|directory| Arc::clone(directory));
+            bundle.directory = directory_by_file.get(&bundle.info.place).map(|directory| Arc::clone(directory));
         }
         contents
     }

@@ -83,10 +83,10 @@ impl NeedFields {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct Copies {
-    /// The first of the members with these bytes.
+    /// The first of several members with the same bytes.
     #[cfg_attr(test, schemars(with = "String"))]
     member: Option<String>,
-    /// The other members with these bytes.
+    /// The members after the first one that have the same bytes as it.
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     copies: Vec<Option<String>>,
     /// The inflated size of the copies together, in bytes.

@@ -55,7 +55,7 @@ pub enum NameMatch {
     Name,
 }
 
-/// Those names of a list of [`KernelNames`] that mean a kernel, or any kernel or variable of some code.
+/// The names of a list of [`KernelNames`] that mean a certain kernel, or that mean any kernel or variable of some code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeantNames {
     /// The strongest way in which each name means a kernel or a variable, by the index of the name.
@@ -86,8 +86,10 @@ impl MeantNames {
     /// Returns the indices of the names that match in this code as strongly as anywhere in the file, which has the
     /// matches `in_file`.
     pub(crate) fn strongest(&self, in_file: &Self) -> BTreeSet<usize> {
-        let is_strongest =
-            |(index, way): &(&usize, &NameMatch)| in_file.strongest.get(index).is_none_or(|most| *way >= most);
+        let is_strongest = |(index, way): &(&usize, &NameMatch)| {
+            let strongest_in_file = in_file.strongest.get(index);
+            strongest_in_file.is_none_or(|strongest| *way >= strongest)
+        };
         self.strongest.iter().filter(is_strongest).map(|(index, _)| *index).collect()
     }
 }
@@ -177,8 +179,8 @@ impl KernelNames {
         &self.names
     }
 
-    /// Fails if names are not used because the files have no such kernel, unless that is [allowed](Self::allow_unused).
-    /// The message suggests names of kernels that are `similar` to the unused ones.
+    /// Fails if the files have no kernel for some names, unless that is [allowed](Self::allow_unused). `used` has the
+    /// indices of the other names. The message suggests names of kernels that are `similar` to the unused ones.
     pub(crate) fn ensure_used(&self, used: &BTreeSet<usize>, similar: &SimilarNames, files: &[&Path]) -> Result<()> {
         if self.allow_unused {
             return Ok(());
@@ -229,7 +231,8 @@ impl KernelNames {
         !self.patterns.is_empty()
     }
 
-    /// Adds the names that mean a kernel or a variable.
+    /// Adds the names that mean the kernel or variable of this symbol to `meant`, and the symbol to `meant.similar` if
+    /// it is similar to a typed name.
     fn add_meaning_of_symbol(&self, symbol: &[u8], meant: &mut MeantNames) {
         let mangled = bytes::text_lossy(symbol);
         let demangled = (self.demangle)(mangled.as_bytes());
@@ -240,7 +243,7 @@ impl KernelNames {
         self.add_similar(demangled.as_deref().unwrap_or(&mangled), &mut meant.similar);
     }
 
-    /// Adds the names that mean a kernel with this [plain] name.
+    /// Adds the names that mean a kernel with this [plain] name to `meant`.
     fn add_meaning(&self, name: &str, meant: &mut MeantNames) {
         for index in self.by_name.get(name).into_iter().flatten() {
             meant.add(*index, NameMatch::Name);
@@ -259,6 +262,7 @@ impl KernelNames {
     /// of bitcode and LTO-IR are not read.
     pub(crate) fn find_in_code(&self, code: &[u8]) -> Result<(MeantNames, bool), Malformed> {
         let kernels = kernels::list(code)?;
+        // `kernels::list` returns no kernels of PTX.
         let mut names: HashSet<&[u8]> = match ContentKind::identify(code) {
             ContentKind::Ptx => ptx::names(code).collect(),
             _ => kernels.iter().map(|kernel| &*kernel.name).collect(),

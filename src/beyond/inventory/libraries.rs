@@ -120,6 +120,7 @@ impl LibrariesBuilder {
             libraries.kept.push(library);
         }
         for (directory, contents) in file.files() {
+            // `files` returns one bundle for each file.
             let Some(bundle) = contents.bundles.first() else { continue };
             let library = Library::new(file, &bundle.info.place.library(), &contents, &mut targets);
             self.libraries.coverage.merge(&library.coverage);

@@ -80,23 +80,23 @@ impl Loader {
         Self { devices, units, waiting: BTreeMap::new(), unfound: BTreeMap::new() }
     }
 
-    /// Adds the next bundle of the search, and returns the code objects that are chosen now, with their positions.
-    /// These may be of earlier bundles.
+    /// Adds the next bundle of the search, and returns the code objects that are chosen now, with their positions. They
+    /// may be in earlier bundles.
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
         let (info, first_position) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first_position..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
         let mut loaded = Vec::new();
         for unit in self.units.add(found) {
             self.note_unfound(&unit.unfound);
-            // The code of a unit is one choice. But a program may need each device image that runs on its GPU.
+            // The code of a unit is one choice. But a program may need each device image that runs on its GPU. `chunks`
+            // needs a length of at least 1, also for a unit without code.
             let is_each_a_choice = unit.role == UnitRole::Together && unit.code_use == CodeUse::Each;
             let len_of_choice = if is_each_a_choice { 1 } else { unit.codes.len().max(1) };
             for choice in unit.codes.chunks(len_of_choice) {
                 loaded.extend(self.choose(choice));
             }
         }
-        // If no unit waits for later bundles, no code object of the bundles so far can still be chosen. Files that
-        // wait for their directory are not in `units`, because `of_bundles` made it.
+        // If no unit waits for later bundles, no code object of the bundles so far can be chosen any more.
         if !self.units.has_incomplete() {
             self.waiting.clear();
         }

@@ -17,8 +17,8 @@ impl Contents {
     }
 }
 
-/// The first version of AMD's code objects that counts: all releases of ROCm 6 and 7 read earlier ones.
-const NEW_CODE_OBJECTS: u8 = 6;
+/// The first version of AMD's code objects that counts as a need: all releases of ROCm 6 and 7 read earlier ones.
+const FIRST_COUNTED_VERSION: u8 = 6;
 
 /// The needs of some files: the drivers and runtimes that a machine must have to read their code.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ impl Needs {
             }
             for code_object in &bundle.code_objects {
                 self.0.extend(code_object.ptx_version.map(Need::Ptx));
-                let version = code_object.code_object_version.filter(|version| *version >= NEW_CODE_OBJECTS);
+                let version = code_object.code_object_version.filter(|version| *version >= FIRST_COUNTED_VERSION);
                 self.0.extend(version.map(Need::AmdCode));
                 let codec = code_object.packed.as_ref().map(|packed| packed.codec);
                 if bundle.info.format == Format::Fatbin && codec == Some(Codec::Zstd) {

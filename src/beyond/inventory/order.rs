@@ -40,15 +40,16 @@ fn sm_version(name: &str) -> Option<u32> {
 /// Returns the position of the newest known processor of NVIDIA before this version, or `None` if there is none. A
 /// processor that is newer than our table gets this position, so that it is sorted next to its predecessor.
 fn position_before(version: u32) -> Option<usize> {
+    // The newest version so far, and its position.
     let mut newest = None;
-    for (at, known) in processors::all().enumerate() {
+    for (position, known) in processors::all().enumerate() {
         if let Some(older) = sm_version(known.name)
             && older < version
         {
-            newest = newest.max(Some((older, at)));
+            newest = newest.max(Some((older, position)));
         }
     }
-    newest.map(|(_, at)| at)
+    newest.map(|(_, position)| position)
 }
 
 #[cfg(test)]

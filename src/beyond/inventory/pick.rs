@@ -140,7 +140,7 @@ impl<'a> Picked<'a> {
     }
 
     /// Returns the names of the parts that match nothing here, in two lists: parts that match nothing in `other`
-    /// either, a pick of the same request, and parts that match only there.
+    /// either, and parts that match there. `other` is a pick of the same request.
     pub(crate) fn unmatched_names_without(&self, other: &Self) -> (Vec<String>, Vec<String>) {
         let unmatched_there: BTreeSet<usize> = other.unmatched().map(|(position, _)| position).collect();
         let (mut nowhere, mut only_there) = (Vec::new(), Vec::new());
@@ -156,8 +156,8 @@ impl<'a> Picked<'a> {
         self.seen.present(self.request.names_entries())
     }
 
-    /// Returns a sentence about code that a runtime does not find or load. It is about the first GPU of the request
-    /// that has this code and no other. Returns `None` if there is no such GPU.
+    /// Returns a sentence about the first GPU of the request for which the files only have code that its runtime does
+    /// not find or load. Returns `None` if there is no such GPU.
     pub(crate) fn unfound(&self) -> Option<String> {
         let gpus = self.unmatched().filter(|(_, part)| matches!(part, Part::Gpu(_)));
         let first_gpu_position = self.request.first_gpu();

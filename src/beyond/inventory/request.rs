@@ -112,13 +112,13 @@ impl Pattern {
     }
 
     /// Returns whether the pattern matches an ID.
-    fn matches(&self, known: &ParsedId, comparison: Comparison) -> bool {
-        let ParsedId { shown, parsed } = known;
+    fn matches(&self, parsed_id: &ParsedId, comparison: Comparison) -> bool {
+        let ParsedId { shown, parsed } = parsed_id;
         // An ID with the text of the pattern always matches, even if it cannot be parsed.
         if *shown == self.text {
             return true;
         }
-        let Some(id) = parsed else { return self.matches_foreign(known) };
+        let Some(id) = parsed else { return self.matches_foreign(parsed_id) };
         match &self.form {
             PatternForm::Glob(glob) => {
                 glob.matches(shown) || glob.matches(&id.target().to_string()) || glob.matches(&id.to_string())
@@ -130,10 +130,10 @@ impl Pattern {
     }
 
     /// Returns whether the pattern matches an ID that cannot be parsed, perhaps of another vendor's compiler.
-    fn matches_foreign(&self, known: &ParsedId) -> bool {
-        let target = known.foreign_target();
+    fn matches_foreign(&self, id: &ParsedId) -> bool {
+        let target = id.foreign_target();
         match &self.form {
-            PatternForm::Glob(glob) if glob.matches(&known.shown) => true,
+            PatternForm::Glob(glob) if glob.matches(&id.shown) => true,
             PatternForm::Glob(glob) => {
                 let Some(target) = target else { return false };
                 glob.matches(target)
@@ -350,10 +350,10 @@ impl<'s> Request<'s> {
         self.takes_by(id, &self.targets_of(id))
     }
 
-    /// Returns whether the selection takes a code object. `targets` is the result of [`targets_of`](Self::targets_of)
-    /// for its ID.
-    fn takes_by(&self, id: &ParsedId, targets: &[usize]) -> bool {
-        self.selection.takes_kind(id) && (self.selection.targets.is_empty() || !targets.is_empty())
+    /// Returns whether the selection takes a code object with this ID. `matching` has the positions of the target
+    /// patterns that match it, from [`targets_of`](Self::targets_of).
+    fn takes_by(&self, id: &ParsedId, matching: &[usize]) -> bool {
+        self.selection.takes_kind(id) && (self.selection.targets.is_empty() || !matching.is_empty())
     }
 
     /// Returns the positions of the parts that match a code object. Of several patterns with one text, only the first

@@ -95,7 +95,7 @@ impl LibraryCode {
             match unit.role {
                 UnitRole::Whole => library.add_whole(Arc::clone(&unit.code)),
                 UnitRole::Relinked => _ = library.relinked.insert(Arc::clone(&unit.code)),
-                // These need not serve every GPU. Device images become one whole unit when the search is over.
+                // Code that need not serve every GPU. Device images become one whole unit when the search is over.
                 UnitRole::Together | UnitRole::RestInFile | UnitRole::RestInOtherFiles => {}
             }
         }
@@ -150,7 +150,7 @@ impl LibraryCode {
         if self.is_relinked_alone(device) {
             served.bundles = served.bundles.saturating_add(1);
         }
-        if !served.is_complete() && self.is_relinked_for(device) {
+        if !served.is_complete() && self.driver_links_for(device) {
             let by_linking = ServedBundles { serving: 1, bundles: 0, jit: 1 };
             served.add(by_linking, 1);
         }
@@ -160,7 +160,7 @@ impl LibraryCode {
     /// Returns whether CUDA's driver links the relocatable code for a GPU when the program starts. Every object needs
     /// code for the GPU, and at least one needs PTX, which the driver compiles: it does not link machine code alone, or
     /// LTO-IR.
-    pub(crate) fn is_relinked_for(&self, device: &Device) -> bool {
+    pub(crate) fn driver_links_for(&self, device: &Device) -> bool {
         let has_ptx =
             |code: &Arc<CodeSet>| code.codes.keys().any(|code| matches!(code, Code::Ptx(..)) && device.takes(code));
         let serves_all = |object: &Arc<CodeSet>| {
@@ -381,6 +381,7 @@ impl Coverage {
     }
 }
 
+/// As [`Coverage::served_each`]. Each library has the number of libraries with the same code.
 fn served_each_in(libraries: &[(Cow<'_, LibraryCode>, usize)], devices: &[Device]) -> Option<Vec<ServedBundles>> {
     if devices.len().saturating_mul(comparisons_in(libraries)) > COMPARISONS_MAX {
         return None;
@@ -388,10 +389,12 @@ fn served_each_in(libraries: &[(Cow<'_, LibraryCode>, usize)], devices: &[Device
     Some(devices.iter().map(|device| served_in(libraries, device)).collect())
 }
 
+/// As [`Coverage::comparisons`].
 fn comparisons_in(libraries: &[(Cow<'_, LibraryCode>, usize)]) -> usize {
     libraries.iter().map(|(library, _)| library.comparisons()).fold(0, usize::saturating_add)
 }
 
+/// As [`Coverage::served`]. Each library has the number of libraries with the same code.
 fn served_in(libraries: &[(Cow<'_, LibraryCode>, usize)], device: &Device) -> ServedBundles {
     let mut served = ServedBundles::default();
     for (library, count) in libraries {

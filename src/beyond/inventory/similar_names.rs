@@ -44,28 +44,27 @@ impl SoughtName {
         }
     }
 
-    /// Returns how far the name of a kernel is from this name, or `None` if the names are not similar. Zero means that
-    /// the name of the kernel contains this name, apart from the case of letters.
+    /// Returns how far the name of a kernel is from this name, or `None` if the names are not similar: 0 if the name of
+    /// the kernel contains this name, apart from the case of letters, otherwise the number of wrong letters plus 1.
     fn distance(&self, kernel: &str) -> Option<usize> {
         let kernel = kernel.to_ascii_lowercase();
         if !self.part.is_empty() && without_space(&kernel).contains(&self.part) {
             return Some(0);
         }
         let len = self.function.len();
-        // The comparison of longer names takes too long.
-        if len > COMPARED_MAX {
+        // An empty name, of wildcards alone, is similar to nothing. The comparison of a long one takes too long.
+        if len == 0 || len > COMPARED_MAX {
             return None;
         }
-        // One letter in four may be wrong, but not all letters of a short name.
+        // One letter in four may be wrong. Three letters at the end count as four.
         let wrong_max = (len + 1) / 4;
         let function = function_name(&kernel);
-        // Each letter that the shorter name lacks is wrong.
+        // Each letter by which the kernel's name is shorter is wrong.
         if function.len() + wrong_max < len {
             return None;
         }
         let wrong = wrong_letters(self.function.as_bytes(), function.as_bytes());
-        // Names that contain this name come before all others.
-        if wrong <= wrong_max && wrong < len { Some(wrong + 1) } else { None }
+        if wrong <= wrong_max { Some(wrong + 1) } else { None }
     }
 
     /// Returns the text to type for a kernel: its function, or its whole name if that has to be exact and is not too
@@ -86,7 +85,7 @@ pub(crate) struct SimilarNames {
 }
 
 impl SimilarNames {
-    /// Adds the name of a kernel if it is similar to a typed name.
+    /// Adds the name of a kernel if it is similar to `sought`, the typed name with this index.
     pub(super) fn add(&mut self, index: usize, sought: &SoughtName, kernel: &str) {
         if let Some(distance) = sought.distance(kernel) {
             self.insert(index, distance, sought.suggestion(kernel));
@@ -100,14 +99,14 @@ impl SimilarNames {
         }
     }
 
-    /// Adds the names that are similar to one typed name.
+    /// Adds the names of other kernels that are similar to the typed name with this index.
     pub(super) fn extend_for(&mut self, index: usize, more: &Self) {
         for (distance, name) in more.nearest.get(&index).into_iter().flatten() {
             self.insert(index, *distance, name.clone());
         }
     }
 
-    /// Adds a name that is similar to the sought name at `index`. Keeps the [`KEPT_MAX`] names nearest to it.
+    /// Adds a name that is similar to the typed name with this index. Keeps the [`KEPT_MAX`] names nearest to it.
     fn insert(&mut self, index: usize, distance: usize, name: String) {
         let nearest = self.nearest.entry(index).or_default();
         nearest.insert((distance, name));
@@ -166,6 +165,7 @@ fn wrong_letters(typed: &[u8], name: &[u8]) -> usize {
         let mut left = index + 1;
         let mut next_row = vec![left];
         for (letter, cells) in name.iter().zip(row.windows(2)) {
+            // Windows of two cells match always.
             let [diagonal, above] = *cells else { continue };
             let replaced = if typed_letter == letter { diagonal } else { diagonal + 1 };
             left = replaced.min(above + 1).min(left + 1);

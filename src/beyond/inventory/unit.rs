@@ -56,7 +56,8 @@ pub(crate) struct CodeSet {
     /// The vendors of the GPUs that the unit has entries for. Empty if they are unknown. The code should serve all GPUs
     /// of these vendors.
     pub(crate) vendors: BTreeSet<GpuVendor>,
-    /// The different code that a runtime finds and loads, each with the index of its first code object in the unit.
+    /// The different code that a runtime finds and loads, each with the position of its first code object among all
+    /// code objects of the unit that a runtime finds.
     pub(crate) codes: BTreeMap<Code, usize>,
     /// The code that a runtime does not find or load.
     pub(crate) unfound: BTreeSet<UnfoundCode>,
@@ -78,17 +79,18 @@ impl CodeSet {
         device.unserved_variants(self.codes.keys().filter(|code| !code.is_jit())).next().is_none()
     }
 
-    /// Adds the code of another unit.
+    /// Adds the code of another unit. Code that both have keeps its position in this one.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.vendors.extend(&other.vendors);
-        for (code, index) in &other.codes {
+        // Most units of a library share their code, which is copied only if it is new.
+        for (code, position) in &other.codes {
             if !self.codes.contains_key(code) {
-                self.codes.insert(code.clone(), *index);
+                self.codes.insert(code.clone(), *position);
             }
         }
-        for unfound in &other.unfound {
-            if !self.unfound.contains(unfound) {
-                self.unfound.insert(unfound.clone());
+        for unfound_code in &other.unfound {
+            if !self.unfound.contains(unfound_code) {
+                self.unfound.insert(unfound_code.clone());
             }
         }
     }
@@ -243,11 +245,11 @@ impl FoundUnit {
             || self.unfound.iter().any(|unfound| unfound.code.has_target_of(code))
     }
 
-    /// Returns the code without positions.
+    /// Returns the code, with positions in the unit instead of the search.
     fn code(&self) -> CodeSet {
         let mut codes = BTreeMap::new();
-        for (index, (_, code)) in self.codes.iter().enumerate() {
-            codes.entry(code.clone()).or_insert(index);
+        for (position, (_, code)) in self.codes.iter().enumerate() {
+            codes.entry(code.clone()).or_insert(position);
         }
         CodeSet { vendors: self.vendors.clone(), codes, unfound: self.unfound.iter().cloned().collect() }
     }
@@ -335,9 +337,9 @@ pub(crate) struct UnitBuilder {
     /// The units of offload binaries at one place, by their offload kind. The next offload binary may add code to them.
     /// The kind is `None` as long as a unit has no code.
     incomplete: Vec<(Option<OffloadKind>, FoundUnit)>,
-    /// The file that was read last, if it is a code object, a bundle or a fatbin itself. It is kept apart from
-    /// `incomplete`, because nothing is added to it. It waits only for the next bundle: if that bundle is in the same
-    /// file, the file counts in another way, see `end_file`.
+    /// The file that was read last, if it is a code object, a bundle or a fatbin itself. It is not in `incomplete`,
+    /// because no code is added to it. If the next bundle is in the same file, the file counts in another way: see
+    /// `end_file`.
     file: Option<FoundUnit>,
     /// The place of the last container of device images. Findings inside of its images follow it.
     images: Option<Arc<Place>>,
@@ -367,7 +369,7 @@ impl UnitBuilder {
         complete
     }
 
-    /// Returns a place that the units of consecutive bundles share.
+    /// Returns `place` in an `Arc`: that of the last bundle if it was at the same place, otherwise a new one.
     fn shared_place(&mut self, place: &Place) -> Arc<Place> {
         if let Some(last) = &self.last_place
             && **last == *place
@@ -382,6 +384,7 @@ impl UnitBuilder {
     /// Takes the file that was read last, and returns its unit. `next` is the place of the next bundle, or `None` if
     /// nothing follows. Returns `None` if there is no such file.
     fn end_file(&mut self, next: Option<&Place>) -> Option<FoundUnit> {
+        const IS_FILE: bool = true;
         let file = self.file.take()?;
         let has_more_bundles = next == Some(file.place());
         if !has_more_bundles {
@@ -389,7 +392,7 @@ impl UnitBuilder {
         }
         // A file with more than one bundle does not serve together with the other files of its directory. Each of its
         // bundles is a unit, and a code object without a bundle need not serve every GPU.
-        let role = if file.at.bundle().is_some() { UnitRole::Whole } else { role_of_some(file.place(), true) };
+        let role = if file.at.bundle().is_some() { UnitRole::Whole } else { role_of_some(file.place(), IS_FILE) };
         Some(FoundUnit { directory: None, role, ..file })
     }
 
@@ -433,9 +436,10 @@ impl UnitBuilder {
             return Vec::new();
         }
         unit.role = role_of(found);
-        // An archive may have any number of parts without code, which serve nothing.
-        let is_needed = matches!(unit.role, UnitRole::Whole | UnitRole::Relinked);
-        if is_needed || !unit.codes.is_empty() || !unit.unfound.is_empty() { vec![unit] } else { Vec::new() }
+        // In these roles, a bundle without code is a unit that serves no GPU. Of an archive, any number of parts may
+        // have no code.
+        let counts_without_code = matches!(unit.role, UnitRole::Whole | UnitRole::Relinked);
+        if counts_without_code || !unit.codes.is_empty() || !unit.unfound.is_empty() { vec![unit] } else { Vec::new() }
     }
 
     /// Returns whether a bundle is a code object in an archive that is a device image.
@@ -470,7 +474,7 @@ impl UnitBuilder {
     ) -> Vec<FoundUnit> {
         let BundleCodes { found: codes, unfound, vendors, .. } = bundle_codes;
         let new_unit = || FoundUnit::new(found, place, vendors.clone());
-        // The first offload binary at a place has the index 0. Not every caller passes it on, so the places are
+        // The first offload binary at a place has the index 0. Not every caller adds that one, so the places are
         // compared too.
         let is_new_place = found.index == 0 || self.incomplete.iter().any(|(_, unit)| unit.place() != found.place);
         // Nothing more is added to the units of the previous place.
@@ -494,9 +498,9 @@ impl UnitBuilder {
         complete
     }
 
-    /// Returns the unit that gets a code object of an offload binary, which may be a new one. Adds a unit to `complete`
-    /// if it has code for the same GPU: a second code object for a GPU is from another source file. Never returns
-    /// `None`.
+    /// Returns the unit that gets a code object of an offload binary. If the unit of its kind already has code for the
+    /// same GPU, moves that unit to `complete` and returns a new one: a second code object for a GPU is from another
+    /// source file. Never returns `None`.
     fn unit_for(
         &mut self,
         kind: OffloadKind,
@@ -504,12 +508,12 @@ impl UnitBuilder {
         new_unit: &dyn Fn() -> FoundUnit,
         complete: &mut Vec<FoundUnit>,
     ) -> Option<&mut FoundUnit> {
-        let next = self.incomplete.len();
+        let new_index = self.incomplete.len();
         // The first code decides the kind of a unit without code.
         let mut units = self.incomplete.iter();
         let index = units.position(|(unit_kind, _)| unit_kind.is_none_or(|unit_kind| unit_kind == kind));
-        let index = index.unwrap_or(next);
-        if index == next {
+        let index = index.unwrap_or(new_index);
+        if index == new_index {
             self.incomplete.push((None, new_unit()));
         }
         let (unit_kind, unit) = self.incomplete.get_mut(index)?;
@@ -520,8 +524,8 @@ impl UnitBuilder {
         Some(unit)
     }
 
-    /// Takes and returns all units that waited for more bundles: the units of offload binaries, and the file that was
-    /// read last. They are complete now. Called at the end of the search.
+    /// Takes and returns all units that waited for more bundles: the units of offload binaries, the file that was read
+    /// last, and the last archive in a device image. They are complete now. Called at the end of the search.
     pub(crate) fn finish_all(&mut self) -> Vec<FoundUnit> {
         let mut finished = self.take_all_incomplete();
         finished.extend(self.end_file(None));
@@ -579,9 +583,11 @@ fn codes_in_archives(archives: &[Followed], reference: &Reference) -> HashMap<u3
     for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
         let claims = archive.claims();
         for binary in &archive.binaries {
+            // Only the code of this library has an index.
             let Some(index) = reference.index_of(&binary.key) else { continue };
             let codes = by_index.entry(index).or_default();
             for target in binary.entries.iter().map(kpack::target_of) {
+                // AMD's loader asks an archive only for the targets that it claims.
                 if claims.contains(target)
                     && let Some(code) = Code::of_kpack(target)
                 {

@@ -114,7 +114,7 @@ impl Code {
         matches!(self, Self::Cubin(..) | Self::Ptx(..) | Self::LtoIr(_))
     }
 
-    /// Returns the code with one of these needs: the one that needs the latest release of the driver.
+    /// Returns the code with one of these needs: that for the latest driver. Only NVIDIA's code has needs.
     fn with_needs(self, needs: impl IntoIterator<Item = Need>) -> Self {
         let latest = needs.into_iter().max_by_key(|need| need.cuda());
         match self {
@@ -152,6 +152,7 @@ impl Code {
         if target.processor() == AMD_SPIR_V {
             return Some(Self::AmdSpirV);
         }
+        // Without any target ID, the triple may still name SPIR-V.
         if target.is_empty() {
             return recorded.map_or_else(|| Self::spir_v_of(id.triple()), Self::from_name);
         }
@@ -256,9 +257,9 @@ pub(crate) struct UnfoundCode {
 /// Writes a sentence with the entry ID and the reason.
 impl fmt::Display for UnfoundCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // HIP's runtime alone looks for IDs, whatever GPU they name.
-        let is_about_id = matches!(self.reason, UnfoundReason::Position | UnfoundReason::Triple);
-        let runtime = if self.code.is_of_nvidia() && !is_about_id { "CUDA's driver" } else { "HIP's runtime" };
+        // Only HIP's runtime looks for entries by their IDs, whatever GPU they name.
+        let is_about_lookup = matches!(self.reason, UnfoundReason::Position | UnfoundReason::Triple);
+        let runtime = if self.code.is_of_nvidia() && !is_about_lookup { "CUDA's driver" } else { "HIP's runtime" };
         let (verb, reason) = self.reason.texts();
         write!(f, "{runtime} does not {verb} '{}': {reason}", self.id)
     }

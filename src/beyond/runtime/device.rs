@@ -224,11 +224,11 @@ impl Device {
 
     /// Returns the GPUs in an item of a list: a name with or without spaces, or several names.
     fn all_in(item: &str) -> Result<Vec<Self>, DeviceError> {
-        let whole = Self::all_named(item);
+        let as_one_name = Self::all_named(item);
         let words: Vec<&str> = item.split_whitespace().collect();
         let (mut devices, mut rest) = (Vec::new(), words.as_slice());
         // The longest name comes first: `RTX 4090 gfx906` are two.
-        while whole.is_err() && !rest.is_empty() {
+        while as_one_name.is_err() && !rest.is_empty() {
             let lengths = (1..=rest.len()).rev();
             let mut names = lengths.filter_map(|length| rest.split_at_checked(length));
             match names.find_map(|(name, others)| Some((Self::all_named(&name.join(" ")).ok()?, others))) {
@@ -236,12 +236,12 @@ impl Device {
                     devices.extend(named);
                     rest = others;
                 }
-                // If the first word is not a GPU, the error is about the whole name.
-                None if devices.is_empty() => return whole,
+                // If the first word is not a GPU, the error is about the as_one_name name.
+                None if devices.is_empty() => return as_one_name,
                 None => return Self::all_named(&unknown_name(rest)),
             }
         }
-        if devices.is_empty() { whole } else { Ok(devices) }
+        if devices.is_empty() { as_one_name } else { Ok(devices) }
     }
 
     /// Returns the GPU that code is for, or `None` if the name of its target does not name a GPU.
@@ -372,7 +372,7 @@ impl Device {
     }
 
     /// Says what the driver of the GPU's machine lacks for the first of `codes` that the GPU takes and the driver does
-    /// not read.
+    /// not read. Returns `None` if the driver reads all that the GPU takes.
     pub(crate) fn unread_by_driver<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<String> {
         let takes = |code: &Code| self.variants.iter().any(|variant| variant.rank(code).is_some());
         codes.find_map(|code| self.beyond_driver(code).filter(|_| takes(code)))
@@ -419,9 +419,9 @@ impl Device {
     /// Returns the processor that users of this GPU name in `HSA_OVERRIDE_GFX_VERSION` to run its code, if `codes` has
     /// code for that processor. Nobody promises that it works.
     pub(crate) fn overriding<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<&'static str> {
-        let Some(GpuVariant::Amd(own, _)) = self.variants.first() else { return None };
+        let Some(GpuVariant::Amd(this_gpu, _)) = self.variants.first() else { return None };
         // The pairs that people use: later steppings of a generation, with the instructions of the first one.
-        let similar = match own.processor() {
+        let similar = match this_gpu.processor() {
             "gfx90c" => "gfx900",
             "gfx1031" | "gfx1032" | "gfx1033" | "gfx1034" | "gfx1035" | "gfx1036" => "gfx1030",
             "gfx1101" | "gfx1102" | "gfx1103" => "gfx1100",
@@ -540,13 +540,13 @@ fn is_like_a_processor(name: &str) -> bool {
 }
 
 /// Returns a target ID once with each combination of settings of the features that it leaves open.
-fn target_variants(target: &TargetId, known: &Processor) -> Vec<TargetId> {
+fn target_variants(target: &TargetId, processor: &Processor) -> Vec<TargetId> {
     let mut all = vec![target.to_string()];
-    for &feature in known.features {
+    for &feature in processor.features {
         if target.features().any(|(set, _)| set == feature) {
             continue;
         }
-        let is_always_on = feature == "xnack" && ALWAYS_XNACK.contains(&known.name);
+        let is_always_on = feature == "xnack" && ALWAYS_XNACK.contains(&processor.name);
         let signs: &[char] = if is_always_on { &['+'] } else { &['+', '-'] };
         all = all.iter().flat_map(|text| signs.iter().map(move |sign| format!("{text}:{feature}{sign}"))).collect();
     }
@@ -629,10 +629,12 @@ impl GpuVariant {
 
     /// Returns the rank of some code on the GPU, or `None` if the code does not run there.
     pub(crate) fn rank(&self, code: &Code) -> Option<Rank> {
+        /// PTX and LTO-IR are compiled for the GPU when the program runs, so any later version takes them.
+        const TAKES_EARLIER: bool = true;
         // The form is the kind of the code. The lowest is the best: machine code for the GPU itself is 0. Of two codes
         // of one form, the nearer version is better, and then the narrower suffix.
         let (form, distance, suffix) = match (self, code) {
-            (Self::Amd(own, _), Code::Amd(target)) if target.compatibility(own).is_compatible() => (0, 0, Suffix::None),
+            (Self::Amd(gpu, _), Code::Amd(target)) if target.compatibility(gpu).is_compatible() => (0, 0, Suffix::None),
             (Self::Amd(_, Some(generic)), Code::Amd(target)) if target.compatibility(generic).is_compatible() => {
                 (1, 0, Suffix::None)
             }
@@ -640,9 +642,8 @@ impl GpuVariant {
             (Self::Nvidia(gpu), Code::Cubin(code, _)) => {
                 (0, code.distance_to(*gpu, is_same_line(*code, *gpu))?, code.suffix)
             }
-            // PTX and LTO-IR are compiled for the GPU when the program runs, so any later version takes them.
-            (Self::Nvidia(gpu), Code::Ptx(code, _)) => (1, code.distance_to(*gpu, true)?, code.suffix),
-            (Self::Nvidia(gpu), Code::LtoIr(code)) => (2, code.distance_to(*gpu, true)?, code.suffix),
+            (Self::Nvidia(gpu), Code::Ptx(code, _)) => (1, code.distance_to(*gpu, TAKES_EARLIER)?, code.suffix),
+            (Self::Nvidia(gpu), Code::LtoIr(code)) => (2, code.distance_to(*gpu, TAKES_EARLIER)?, code.suffix),
             // These variants mean all later GPUs too, so all of them have to take the code.
             (Self::Ptx(gpu), Code::Ptx(code, _)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
                 (1, code.distance_to_virtual(*gpu)?, code.suffix)
@@ -652,8 +653,8 @@ impl GpuVariant {
             }
             (Self::Intel(_) | Self::IntelSpirV, Code::SpirV(_)) => (2, 0, Suffix::None),
             // The targets are in the order of preference, so their index is the form.
-            (Self::Other(own), Code::Other(target)) => {
-                let (form, _) = (0..).zip(own).find(|(_, own)| *own == target)?;
+            (Self::Other(taken), Code::Other(target)) => {
+                let (form, _) = (0..).zip(taken).find(|(_, taken)| *taken == target)?;
                 (form, 0, Suffix::None)
             }
             _ => return None,

@@ -197,8 +197,8 @@ pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
     if u32::try_from(total).is_err() { Some(total) } else { None }
 }
 
-/// Returns the index of the first entry of a bundle that HIP's runtime does not find because of its position. Returns
-/// `None` if the runtime reads all entries, and for bundles that it does not load.
+/// Returns the index of the first entry that HIP's runtime does not read, as [`first_unread`], but `None` for bundles
+/// that it does not load.
 pub(crate) fn first_lost_in(found: &FoundBundle<'_>) -> Option<usize> {
     let first = first_unread(found)?;
     if is_for_runtime(found) { Some(first) } else { None }
@@ -216,21 +216,21 @@ fn first_unread(found: &FoundBundle<'_>) -> Option<usize> {
         Some(recorded) if misread_size(*recorded).is_some() => Some(0),
         Some(_) => None,
         // Of a plain bundle, the runtime reads only the first 4096 bytes.
-        None => first_lost(entries.iter().map(|entry| entry.id())),
+        None => first_beyond_header(entries.iter().map(|entry| entry.id())),
     }
 }
 
-/// Returns the index of the first entry that the runtime does not find in a plain bundle of entries with these IDs, or
-/// `None` if it finds all.
-fn first_lost<'i>(ids: impl Iterator<Item = &'i [u8]>) -> Option<usize> {
+/// Returns the index of the first entry that the first [`HEADER_MAX`] bytes of a plain bundle do not describe, or
+/// `None` if they describe all entries. The entries have these IDs.
+fn first_beyond_header<'i>(ids: impl Iterator<Item = &'i [u8]>) -> Option<usize> {
     header_ends(ids).position(|end| end > HEADER_MAX)
 }
 
 /// Returns the end of the description of each entry of a plain bundle, in bytes from its start. The header describes
 /// the entries one after another, so the length of the IDs before an entry decides where it is.
 pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Iterator<Item = u64> {
-    let entries = len_u64(MAGIC.as_bytes()).saturating_add(COUNT_FIELD);
-    ids.scan(entries, |end, id| {
+    let entries_start = len_u64(MAGIC.as_bytes()).saturating_add(COUNT_FIELD);
+    ids.scan(entries_start, |end, id| {
         add(end, total([ENTRY_FIELDS, len_u64(id)]));
         Some(*end)
     })
@@ -324,8 +324,8 @@ mod tests {
         let members: Vec<_> = ids.iter().map(|id| Member { id: id.clone(), content: elf.as_slice() }).collect();
         // 32 bytes before 10 descriptions of 24 and 31 bytes, and 62 of 24 and 32 bytes, which end at 4054.
         let first = 72;
-        assert_eq!(first_lost(ids.iter().map(String::as_bytes)), Some(first));
-        assert_eq!(first_lost(ids[..first].iter().map(String::as_bytes)), None);
+        assert_eq!(first_beyond_header(ids.iter().map(String::as_bytes)), Some(first));
+        assert_eq!(first_beyond_header(ids[..first].iter().map(String::as_bytes)), None);
         let images = OffloadBinary { version: Version::V2, ..OffloadBinary::default() };
         for (plan, kept) in [(Binary::default().plan(&members), first), (images.plan(&members), ids.len())] {
             let mut data = Vec::new();

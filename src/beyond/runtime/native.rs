@@ -7,8 +7,7 @@
 //! | Intel | the PCI IDs in `/sys/class/drm/card*/device/{vendor,device}` |
 //!
 //! Linux alone has the files. A GPU that is part of a processor, of any vendor, counts only if the machine has no card:
-//! programs run on the card. The kernel does not say whether XNACK is on: each process sets it. So AMD's features stay
-//! open.
+//! programs run on the card. Linux does not say whether XNACK is on: each process sets it. So AMD's features stay open.
 //!
 //! Sources: the documentation of nvidia-smi; LLVM's User Guide for AMDGPU Backend for what is part of a processor, and
 //! AMD's TheRock (2026) for `gfx1153`; Linux's `kfd_topology.c` and ROCR-Runtime; the lists of device IDs of Intel's
@@ -58,7 +57,7 @@ pub struct MachineError {
 struct Sources {
     /// The command, which is searched for in the `PATH` unless it has a directory.
     nvidia_smi: PathBuf,
-    /// The directory with information of the kernel.
+    /// The directory in which Linux describes the devices: `/sys`.
     sys: PathBuf,
     /// The time that all calls of the command may take together.
     time_max: Duration,
@@ -136,7 +135,7 @@ impl Found {
     /// Adds AMD's GPUs. Otherwise the error says why there are none.
     fn add_amd(&mut self, sys: &Path) -> Result<(), String> {
         let nodes = sys.join("class/kfd/kfd/topology/nodes");
-        let before = self.devices.len();
+        let count_before = self.devices.len();
         let mut last_error = None;
         for node in entries(&nodes)? {
             match read(&node.join("properties")) {
@@ -150,7 +149,7 @@ impl Found {
                 Err(error) => last_error = Some(error),
             }
         }
-        if self.devices.len() > before {
+        if self.devices.len() > count_before {
             return Ok(());
         }
         Err(last_error.unwrap_or_else(|| format!("'{}' has no GPU of AMD", nodes.display())))
@@ -208,7 +207,7 @@ impl Smi<'_> {
         })?;
         let text = self.read(&mut child);
         let is_late = text.is_none() && self.start.elapsed() >= self.time_max;
-        // A command that has printed everything, or is late, is not needed any longer.
+        // The command is late, or its output cannot be read: it is not needed any longer.
         if text.is_none() {
             _ = child.kill();
         }
@@ -251,13 +250,13 @@ impl Smi<'_> {
     }
 }
 
-/// Returns the first line of a text that is not empty.
+/// Returns the first line that is not empty of an output, for a message, or a text that says that nothing is printed.
 fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it prints nothing")
 }
 
-/// Returns the GPU in a line of `nvidia-smi`, such as `NVIDIA H100 80GB HBM3, 9.0`. Old drivers do not know the compute
-/// capability, so that the name decides.
+/// Returns the GPU in a line of `nvidia-smi`, such as `NVIDIA H100 80GB HBM3, 9.0`, or `None` if the line names no
+/// known GPU. Old drivers do not print the compute capability, so the name decides.
 fn nvidia_gpu(line: &str) -> Option<Device> {
     let (name, capability) = line.rsplit_once(',')?;
     let of_capability = capability.trim().split_once('.').map(|(major, minor)| format!("sm_{major}{minor}"));

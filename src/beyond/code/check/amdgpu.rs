@@ -59,16 +59,18 @@ pub(super) fn check(
             if !symbol.is(STT_OBJECT) {
                 continue;
             }
-            let Some(section) = file.section_of(table, number, &symbol) else { continue };
+            // An undefined symbol has no section.
+            let Some(section_index) = file.section_of(table, number, &symbol) else { continue };
             let name = name_of(table.names, symbol.name);
             charge(work, len_u64(name), table.offset)?;
             if name.ends_with(b".kd") {
-                check_descriptor(file, name, &symbol, section, code_addresses.as_ref())?;
+                check_descriptor(file, name, &symbol, section_index, code_addresses.as_ref())?;
                 descriptors.insert(name);
             }
         }
     }
     for MetadataNote { form, content, offset } in notes {
+        // Code of version 2, whose metadata is YAML, has no descriptors.
         if *form != MetadataForm::MessagePack {
             continue;
         }
@@ -89,16 +91,17 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Checks that a kernel descriptor is inside its section, which has the index `section`. In a linked file, also checks
-/// that its code is in `code_addresses`, the address range of the executable sections.
+/// Checks that a kernel descriptor is inside its section. In a linked file, also checks that its code is in
+/// `code_addresses`, the address range of the executable sections.
 fn check_descriptor(
     file: &File<'_>,
     name: &[u8],
     symbol: &Symbol,
-    section: usize,
+    section_index: usize,
     code_addresses: Option<&Range<u64>>,
 ) -> Result<(), Malformed> {
-    let Some(section) = file.sections.get(section) else { return Ok(()) };
+    // The section exists: `symbol_tables` has checked that.
+    let Some(section) = file.sections.get(section_index) else { return Ok(()) };
     // A file that holds only debugging information (`objcopy --only-keep-debug`) has no content to check.
     if section.is(SHT_NOBITS) {
         return Ok(());

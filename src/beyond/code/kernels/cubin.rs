@@ -88,16 +88,17 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
     let tables = file.symbol_tables(&mut list.work)?;
     let Some(table) = tables.first() else { return Ok(()) };
     let mut recorded = RecordedKernels::read(file, list)?;
-    for (number, symbol) in table.symbols.iter().enumerate() {
+    for (symbol_index, symbol) in table.symbols.iter().enumerate() {
         if !symbol.is(STT_FUNC) || symbol.other & ENTRY == 0 {
             continue;
         }
-        let Some(section) = file.section_of(table, number, &symbol) else { continue };
+        // A kernel that is not defined here has no section.
+        let Some(section) = file.section_of(table, symbol_index, &symbol) else { continue };
         let Some(code) = file.sections.get(section) else { continue };
         // The kernel's values are recorded for its section or for its symbol.
         let section = to_u64(section);
         let of_section = recorded.of_sections.get(&section).copied().unwrap_or_default();
-        let of_symbol = recorded.of_symbols.get(&to_u64(number)).copied().unwrap_or_default();
+        let of_symbol = recorded.of_symbols.get(&to_u64(symbol_index)).copied().unwrap_or_default();
         let arguments = list.share_arguments(table.offset, "arguments of a kernel", || {
             let mut arguments = recorded.arguments.remove(&section).unwrap_or_default();
             arguments.sort_by_key(|(position, _)| *position);
@@ -136,29 +137,34 @@ impl RecordedKernels {
                 continue;
             }
             // The index of the section with the code of the kernel, or 0 if the section is not about one kernel.
-            let Section { info: of_code, offset, .. } = section;
-            if of_code != 0 && name.starts_with(b".nv.shared.") {
+            let Section { info: code_section, offset, .. } = section;
+            if code_section != 0 && name.starts_with(b".nv.shared.") {
                 let size = memory_size(&section, "shared memory")?;
-                recorded.of_sections.entry(of_code).or_default().shared = Some(size);
-            } else if of_code != 0 && name.starts_with(b".nv.constant0.") {
+                recorded.of_sections.entry(code_section).or_default().shared = Some(size);
+            } else if code_section != 0 && name.starts_with(b".nv.constant0.") {
                 let size = memory_size(&section, "constant memory")?;
-                recorded.of_sections.entry(of_code).or_default().constant_bank = Some(size);
+                recorded.of_sections.entry(code_section).or_default().constant_bank = Some(size);
             } else if name == INFO || name.starts_with(INFO_OF_KERNEL) {
                 charge(&mut list.work, section.stored(), offset)?;
                 let bytes = file.bytes(offset, section.stored(), "attributes of kernels")?;
-                let of_code = if name == INFO { None } else { Some(of_code) };
-                recorded.read_attributes(Cursor::new(bytes, offset), of_code, file.encoding, &mut list.arguments)?;
+                let code_section = if name == INFO { None } else { Some(code_section) };
+                recorded.read_attributes(
+                    Cursor::new(bytes, offset),
+                    code_section,
+                    file.encoding,
+                    &mut list.arguments,
+                )?;
             }
         }
         Ok(recorded)
     }
 
-    /// Reads attributes. They are about the kernel with its code in the section `of_code`, or about all functions if
-    /// `of_code` is `None`. `lists` limits the number of arguments; without it, arguments are not read.
+    /// Reads attributes: of the kernel whose code is in the section with the index `code_section`, or of all functions
+    /// if that is `None`. `lists` limits the number of arguments; without it, arguments are not read.
     fn read_attributes(
         &mut self,
         mut rest: Cursor<'_>,
-        of_code: Option<u64>,
+        code_section: Option<u64>,
         encoding: Encoding,
         lists: &mut Option<ArgumentLists>,
     ) -> Result<(), Malformed> {
@@ -172,7 +178,7 @@ impl RecordedKernels {
             let values = if format == SIZED { rest.take(value, what)? } else { &[] };
             // The first three values: no attribute that is read here has more.
             let values = [0, 4, 8].map(|at| u32::try_from(encoding.read(slice(values, at, 4)?)).ok());
-            match (attribute, of_code, values) {
+            match (attribute, code_section, values) {
                 (REGISTERS, None, [Some(symbol), Some(registers), _]) => {
                     self.of_symbols.entry(symbol.into()).or_default().registers = Some(registers);
                 }
@@ -204,10 +210,10 @@ impl RecordedKernels {
     }
 }
 
-/// Returns the size of a section that describes memory, which has no bytes in the file.
-fn memory_size(section: &Section, what: &str) -> Result<u32, Malformed> {
+/// Returns the size of a section that describes memory, which has no bytes in the file. `memory` names it in the error.
+fn memory_size(section: &Section, memory: &str) -> Result<u32, Malformed> {
     match u32::try_from(section.size) {
         Ok(size) => Ok(size),
-        Err(_) => fail_at(format!("a kernel with {} bytes of {what}", section.size), section.offset),
+        Err(_) => fail_at(format!("a kernel with {} bytes of {memory}", section.size), section.offset),
     }
 }

@@ -38,6 +38,7 @@ pub(crate) struct DescribedKernel<'d> {
 /// Returns the kernels that the metadata in a note describes, or `None` if the metadata is broken. A kernel is `None`
 /// if its own map is broken. Metadata without the key for kernels has none.
 pub(crate) fn kernels(data: &[u8]) -> Option<impl Iterator<Item = Option<DescribedKernel<'_>>>> {
+    // Offsets of values are not used here.
     let (metadata, rest) = Value::first(data, 0)?;
     if !rest.is_empty() {
         return None;

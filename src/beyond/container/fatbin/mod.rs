@@ -177,6 +177,7 @@ pub(crate) fn is_plausible(data: &[u8]) -> bool {
 impl Container for Fatbin {
     type Entry = SearchEntry;
 
+    /// Reads a fatbin. After the fault of an entry, the next entries are still read.
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         if !data.starts_with(&MAGIC) {
             return Ok(None);
@@ -208,6 +209,7 @@ impl Container for Fatbin {
 }
 
 impl SearchContainer for Fatbin {
+    /// Returns a fault unless the fatbin is a multiple of 8 bytes after the first one.
     fn misplaced(&self, position: u64, offset: u64) -> Option<Malformed> {
         if position.is_multiple_of(PADDING) {
             return None;
@@ -216,7 +218,8 @@ impl SearchContainer for Fatbin {
     }
 }
 
-/// Returns the range of the entries of a fatbin, counted from its start. It may end after the data.
+/// Returns the range of the entries of a fatbin, counted from its start. It may end after the data. `base` is the
+/// offset of the fatbin in the file.
 fn entries_range(data: &[u8], base: u64) -> Result<Range<u64>, Malformed> {
     let mut cursor = Cursor::new(data, base);
     cursor.take(len_u64(&MAGIC), "the magic of the fatbin")?;
@@ -295,12 +298,14 @@ impl EntryReader<'_> {
         Ok(())
     }
 
-    /// Finds the end of a plain code object that is padded to `padded_len` bytes.
+    /// Finds the end of a plain code object that is padded to `padded_len` bytes. Its `start` counts from the start of
+    /// the fatbin.
     fn plain_content(&self, kind: CudaKind, start: u64, padded_len: u64) -> Stored {
         let len = plain_len(kind, slice(self.data, start, padded_len).unwrap_or_default());
         Stored::Range(span(start, len))
     }
 
+    /// Adds an entry with this image, unless there are too many.
     fn push(&mut self, record: &Record<'_>, image: Image, stored: Stored) -> Result<(), Malformed> {
         let id = image.entry_id();
         self.room.take(&id, record.offset())?;

@@ -292,12 +292,12 @@ impl<'a> Record<'a> {
         Bounds::of(self.header, self.base)
     }
 
-    /// Returns `len` bytes of the header from `start`.
+    /// Returns `len` bytes of the header from `start`. `what` is their name in errors.
     fn within(&self, start: u64, len: u64, what: &str) -> Result<&'a [u8], Malformed> {
         slice(self.header, start, len).ok_or_else(|| self.bounds().truncated(start, len, what))
     }
 
-    /// The fault of the field at `at` in the header.
+    /// The fault of the field at `at` in the header, which has the value `found`. `what` is its name.
     fn invalid(&self, what: &str, found: impl Into<u64>, at: u64, expected: &str) -> Malformed {
         Malformed::value(what, found, self.at(at), expected)
     }

@@ -82,6 +82,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
     let len = parallel::in_order(
         entries,
         |entry| writer.rewrite_entry(&entry, packing),
+        // An error takes hardly any memory.
         |pieces| pieces.as_deref().map_or(1, |pieces| pieces.iter().map(weight_of).sum()),
         |entries| {
             let mut len = 0;
@@ -256,7 +257,7 @@ impl<'a> FatbinWriter<'a> {
     /// objects that are compressed on their own. A reader finds the end of a plain code object, or of one that is
     /// compressed with others, in its content.
     fn ensure_end_can_be_found(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
-        if keeps_end(record.kind(), content) {
+        if end_can_be_found(record.kind(), content) {
             return Ok(());
         }
         let rule = match record.kind() {
@@ -324,7 +325,7 @@ impl<'a> FatbinWriter<'a> {
     ) -> Result<Vec<Piece<'a>>> {
         let mut pieces = Vec::new();
         for KeptCode { header, kind, bytes } in codes {
-            pieces.extend(self.pack(header, kind, code_with_zero(kind, &bytes), compression, old.take())?);
+            pieces.extend(self.pack(header, kind, without_padding(kind, &bytes), compression, old.take())?);
         }
         Ok(pieces)
     }
@@ -377,7 +378,7 @@ impl<'a> FatbinWriter<'a> {
             Some(old) => total_len(old)?,
             None => u64::MAX,
         };
-        let can_be_plain = keeps_end(kind, content);
+        let can_be_plain = end_can_be_found(kind, content);
         let plain_len = if can_be_plain { entry_len(header, content)? } else { u64::MAX };
         // LZ4 takes no more than 2 GiB.
         if matches!(compression, Some((Codec::Lz4, _))) && i32::try_from(content.len()).is_err() {
@@ -412,7 +413,7 @@ impl<'a> FatbinWriter<'a> {
         let stored = record.stored().with_path(self.data.path())?;
         let Some(codec) = record.codec() else {
             let payload = self.data.claimed(&stored)?;
-            let len = len_u64(code_with_zero(record.kind(), payload.bytes()));
+            let len = len_u64(without_padding(record.kind(), payload.bytes()));
             return Ok(Content::InPlace(self.data.claimed(&span(stored.start, len))?));
         };
         let packed = Packed { limit: self.limit, ..Packed::whole(stored, codec, record.fields.inflated) };
@@ -536,21 +537,21 @@ pub(crate) fn made_for(content: &[u8]) -> Option<String> {
 }
 
 /// Returns a code object without its padding, with the zero byte after PTX.
-fn code_with_zero(kind: CudaKind, padded: &[u8]) -> &[u8] {
+fn without_padding(kind: CudaKind, padded: &[u8]) -> &[u8] {
     let len = plain_len(kind, padded).saturating_add(u64::from(kind == CudaKind::Ptx));
     slice(padded, 0, len).unwrap_or(padded)
 }
 
 /// Whether a reader finds the end of a plain code object again, once it is padded. The fatbin does not record the exact
 /// length of a plain code object.
-fn keeps_end(kind: CudaKind, content: &[u8]) -> bool {
+fn end_can_be_found(kind: CudaKind, content: &[u8]) -> bool {
     let mut padded = Cow::Borrowed(content);
     // Padded as `encode_entry` does it, and read as `content` does it.
     let len = content.len().next_multiple_of(8);
     if len > content.len() {
         padded.to_mut().resize(len, 0);
     }
-    code_with_zero(kind, &padded) == content
+    without_padding(kind, &padded) == content
 }
 
 /// The length of an entry with these bytes.

@@ -186,8 +186,11 @@ struct PackedRelocations<'d> {
     remaining: u64,
     /// The number of relocations that are not read yet in the current group.
     remaining_in_group: u64,
+    /// The flags of the current group.
     flags: u64,
+    /// The distance of all relocations of a group with the flag [`SAME_DISTANCE`].
     distance: u64,
+    /// The numbers of the last relocation.
     offset: u64,
     info: u64,
     addend: u64,
@@ -211,7 +214,7 @@ impl<'d> PackedRelocations<'d> {
         Some(packed)
     }
 
-    /// Reads a number. Negative ones are in two's complement.
+    /// Reads a number in SLEB128, and returns it in two's complement. Returns `None` if the data ends before its end.
     fn number(&mut self) -> Option<u64> {
         let (mut value, mut shift) = (0_u64, 0_u32);
         loop {
@@ -253,6 +256,7 @@ impl<'d> PackedRelocations<'d> {
 impl Iterator for PackedRelocations<'_> {
     type Item = PackedRelocation;
 
+    /// Reads the next relocation. Returns `None` after the last one, and if the table is cut off.
     fn next(&mut self) -> Option<PackedRelocation> {
         self.remaining = self.remaining.checked_sub(1)?;
         // A group may have no relocations.

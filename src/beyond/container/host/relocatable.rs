@@ -34,9 +34,9 @@ const DIRECT: [u64; 3] = [1, 10, 11];
 /// A bundle in a section that gets new contents. Offsets count from the start of the section.
 pub(crate) struct MovedBundle {
     /// The range in the old content of the section.
-    pub(crate) before: Range<u64>,
+    pub(crate) old_range: Range<u64>,
     /// The range in the new content.
-    pub(crate) now: Range<u64>,
+    pub(crate) new_range: Range<u64>,
     /// Whether the bundle keeps its bytes. Only then is there a new offset for each old offset inside of it.
     pub(crate) keeps_bytes: bool,
 }
@@ -48,94 +48,96 @@ pub(crate) struct NewContent<'p> {
     /// The new content.
     pub(crate) new: Slice<'p>,
     /// The bundles of the section, in their order.
-    pub(crate) moved: Vec<MovedBundle>,
+    pub(crate) bundles: Vec<MovedBundle>,
 }
 
 impl NewContent<'_> {
-    /// Returns the new offset of data that starts at an old offset. Returns `None` inside of a bundle whose bytes
+    /// Returns the new offset of data that starts at `old_offset`. Returns `None` inside of a bundle whose bytes
     /// changed, in the padding between two bundles, and outside of the section.
-    fn new_start_of(&self, old: u64) -> Option<u64> {
+    fn new_start_of(&self, old_offset: u64) -> Option<u64> {
         // The number of bundles that begin at the offset or before it.
-        let begun_count = self.moved.partition_point(|bundle| bundle.before.start <= old);
+        let begun_count = self.bundles.partition_point(|bundle| bundle.old_range.start <= old_offset);
         // Nothing before the first bundle moves.
-        let Some(bundle) = self.last_of(begun_count) else { return Some(old) };
+        let Some(bundle) = self.last_of(begun_count) else { return Some(old_offset) };
         // The inside of a bundle that only moved moves with it.
-        if let Some(new) = bundle.offset_inside(old) {
+        if let Some(new) = bundle.offset_inside(old_offset) {
             return Some(new);
         }
-        if old == bundle.before.start {
-            return Some(bundle.now.start);
+        if old_offset == bundle.old_range.start {
+            return Some(bundle.new_range.start);
         }
         // The padding between two bundles may get another length. Data after the last bundle keeps its distance from
         // it.
-        let is_last = begun_count == self.moved.len();
-        if !is_last && old > bundle.before.end {
+        let is_last = begun_count == self.bundles.len();
+        if !is_last && old_offset > bundle.old_range.end {
             return None;
         }
-        self.offset_after(bundle, old)
+        self.offset_after(bundle, old_offset)
     }
 
-    /// Returns the new offset for the offset `old` that a relocation refers to.
+    /// Returns the new offset for `old_offset`, to which a relocation refers.
     ///
-    /// The relocation is for data that may begin up to `bias` bytes after `old`: see [`BIAS_MAX`]. So it may be for the
-    /// data at `old` itself, for a bundle that begins up to `bias` bytes later, or for the end of the bundle that holds
-    /// `old`. Returns `None` if none of these has a new offset, or if they do not all move by the same distance.
-    fn new_target_of(&self, old: u64, bias: u64) -> Option<u64> {
-        let begun_count = self.moved.partition_point(|bundle| bundle.before.start <= old);
-        let reach = old.saturating_add(bias);
+    /// The relocation is for data that may begin up to `bias` bytes after `old_offset`: see [`BIAS_MAX`]. So it may be
+    /// for the data at `old_offset` itself, for a bundle that begins up to `bias` bytes later, or for the end of the
+    /// bundle that holds `old_offset`. Returns `None` if none of these has a new offset, or if they do not all move by
+    /// the same distance.
+    fn new_target_of(&self, old_offset: u64, bias: u64) -> Option<u64> {
+        let begun_count = self.bundles.partition_point(|bundle| bundle.old_range.start <= old_offset);
+        let reach = old_offset.saturating_add(bias);
         // The new offset in each of these cases, or `None` if it would be too large.
         let mut candidates = Vec::new();
-        if let Some(start) = self.new_start_of(old) {
+        if let Some(start) = self.new_start_of(old_offset) {
             candidates.push(Some(start));
         }
-        for bundle in self.moved.iter().skip(begun_count) {
-            if bundle.before.start > reach {
+        for bundle in self.bundles.iter().skip(begun_count) {
+            if bundle.old_range.start > reach {
                 break;
             }
-            candidates.push(at_same_distance(old, bundle.before.start, bundle.now.start));
+            candidates.push(at_same_distance(old_offset, bundle.old_range.start, bundle.new_range.start));
         }
         if let Some(bundle) = self.last_of(begun_count) {
-            let end = bundle.before.end;
+            let end = bundle.old_range.end;
             // If the next bundle begins where this one ends, the relocation is for the next one.
-            let is_start_of_next = matches!(self.moved.get(begun_count), Some(next) if next.before.start == end);
-            let is_in_reach = old < end && end <= reach;
+            let is_start_of_next = matches!(self.bundles.get(begun_count), Some(next) if next.old_range.start == end);
+            let is_in_reach = old_offset < end && end <= reach;
             if is_in_reach && !is_start_of_next {
-                candidates.push(at_same_distance(old, end, bundle.now.end));
+                candidates.push(at_same_distance(old_offset, end, bundle.new_range.end));
             }
         }
+        // No candidate means that no case applies, and a candidate without an offset that it would be too large.
         let target = (*candidates.first()?)?;
         if candidates.iter().all(|other| *other == Some(target)) { Some(target) } else { None }
     }
 
-    /// Returns the new end of data that ended at an old offset, or `None` if that offset is inside of a changed bundle
+    /// Returns the new end of data that ended at `old_offset`, or `None` if that offset is inside of a changed bundle
     /// or outside of the section.
-    fn new_end_of(&self, old: u64) -> Option<u64> {
-        let begun_count = self.moved.partition_point(|bundle| bundle.before.start < old);
-        let Some(bundle) = self.last_of(begun_count) else { return Some(old) };
-        if let Some(new) = bundle.offset_inside(old) {
+    fn new_end_of(&self, old_offset: u64) -> Option<u64> {
+        let begun_count = self.bundles.partition_point(|bundle| bundle.old_range.start < old_offset);
+        let Some(bundle) = self.last_of(begun_count) else { return Some(old_offset) };
+        if let Some(new) = bundle.offset_inside(old_offset) {
             return Some(new);
         }
         // Data that ended in the padding after the bundle must not reach into the next bundle, even if the padding
         // became shorter.
-        let limit = match self.moved.get(begun_count) {
-            Some(next) => next.now.start,
+        let limit = match self.bundles.get(begun_count) {
+            Some(next) => next.new_range.start,
             None => self.new.len(),
         };
-        Some(self.offset_after(bundle, old)?.min(limit))
+        Some(self.offset_after(bundle, old_offset)?.min(limit))
     }
 
     /// Returns the last of the first `count` bundles.
     fn last_of(&self, count: usize) -> Option<&MovedBundle> {
-        self.moved.get(count.checked_sub(1)?)
+        self.bundles.get(count.checked_sub(1)?)
     }
 
-    /// Returns the new offset of `old`, which keeps its distance from the end of `bundle`. Returns `None` if `old` is
-    /// before that end or outside of the section.
-    fn offset_after(&self, bundle: &MovedBundle, old: u64) -> Option<u64> {
-        if old > len_of(&self.old) {
+    /// Returns the new offset of `old_offset`, which keeps its distance from the end of `bundle`. Returns `None` if
+    /// `old_offset` is before that end or outside of the section.
+    fn offset_after(&self, bundle: &MovedBundle, old_offset: u64) -> Option<u64> {
+        if old_offset > len_of(&self.old) {
             return None;
         }
-        bundle.now.end.checked_add(old.checked_sub(bundle.before.end)?)
+        bundle.new_range.end.checked_add(old_offset.checked_sub(bundle.old_range.end)?)
     }
 }
 
@@ -145,13 +147,13 @@ fn at_same_distance(at: u64, old: u64, new: u64) -> Option<u64> {
 }
 
 impl MovedBundle {
-    /// Returns the new offset of `old`, or `None` if that is outside of the bundle, or if the bytes of the bundle
-    /// changed.
-    fn offset_inside(&self, old: u64) -> Option<u64> {
-        if !self.keeps_bytes || !self.before.contains(&old) {
+    /// Returns the new offset of `old_offset`, or `None` if that is outside of the bundle, or if the bytes of the
+    /// bundle changed.
+    fn offset_inside(&self, old_offset: u64) -> Option<u64> {
+        if !self.keeps_bytes || !self.old_range.contains(&old_offset) {
             return None;
         }
-        self.now.start.checked_add(old.checked_sub(self.before.start)?)
+        self.new_range.start.checked_add(old_offset.checked_sub(self.old_range.start)?)
     }
 }
 
@@ -226,17 +228,17 @@ impl<'d> Relocatable<'d> {
         true
     }
 
-    /// Whether relocations without addends, in the table `section`, change bytes of one of the `sections`, or refer to
-    /// a symbol in one of them.
-    fn refers_to(&self, section: &Section, sections: &HashSet<usize>) -> bool {
+    /// Whether the relocations without addends in the section `table` change bytes of a section with an index in
+    /// `changing`, or refer to a symbol in one of these sections.
+    fn refers_to(&self, table: &Section, changing: &HashSet<usize>) -> bool {
         // The field `info` is the index of the section whose bytes the relocations change.
-        if contains(sections, section.info) {
+        if contains(changing, table.info) {
             return true;
         }
-        let Some(symbols) = self.linked_symbols(section) else { return false };
-        for relocation in self.table::<ShortRelocation>(section).iter() {
+        let Some(symbols) = self.linked_symbols(table) else { return false };
+        for relocation in self.table::<ShortRelocation>(table).iter() {
             let symbol = symbol_at(&symbols, relocation.symbol(self.file.encoding));
-            if symbol.is_some_and(|symbol| contains(sections, symbol.section)) {
+            if symbol.is_some_and(|symbol| contains(changing, symbol.section)) {
                 return true;
             }
         }
@@ -255,6 +257,7 @@ impl<'d> Relocatable<'d> {
     /// The reason why a reference cannot follow. It continues a message about the bundles: "cannot rewrite the bundles:
     /// …".
     pub(crate) fn changes<'p>(&self, contents: &[NewContent<'p>]) -> Result<Vec<ChangedRange<'p>>, String> {
+        // The new content of each section, by its index; `None` for sections that keep their content.
         let mut by_section: Vec<Option<&NewContent<'p>>> = vec![None; self.sections.len()];
         for content in contents {
             let index = self.index_of(&content.old).ok_or("a section cannot be found again")?;
@@ -331,7 +334,8 @@ impl<'d> Relocatable<'d> {
         Table::new(self.file.encoding, slice(self.file.data, section.offset, section.size).unwrap_or_default())
     }
 
-    /// Returns the new content of a symbol table, or `None` if it stays. The error is that of [`Self::changes`].
+    /// Returns the new content of the symbol table in `section`, or `None` if it stays. `by_section` and the error are
+    /// as for [`Self::changes`].
     fn new_symbols(
         &self,
         section: &Section,
@@ -340,6 +344,7 @@ impl<'d> Relocatable<'d> {
         let table = self.table::<Symbol>(section);
         let mut new = None;
         for (number, mut symbol) in table.iter().enumerate() {
+            // Symbols in sections that keep their content stay.
             let Some(content) = content_of(&symbol, by_section) else { continue };
             let Some((value, size)) = moved_symbol(&symbol, content) else {
                 let name = self.symbol_name(section, &symbol);
@@ -351,8 +356,8 @@ impl<'d> Relocatable<'d> {
         Ok(new)
     }
 
-    /// Returns the new content of a table of relocations, or `None` if it stays. The error is that of
-    /// [`Self::changes`].
+    /// Returns the new content of the table of relocations in `section`, or `None` if it stays. `by_section` and the
+    /// error are as for [`Self::changes`].
     fn new_relocations(
         &self,
         section: &Section,
@@ -366,6 +371,7 @@ impl<'d> Relocatable<'d> {
         let Some(symbols) = self.linked_symbols(section) else { return Ok(None) };
         let mut new = None;
         for (number, mut relocation) in table.iter().enumerate() {
+            // Relocations stay if they refer to no symbol, or to one in a section that keeps its content.
             let Some(symbol) = symbol_at(&symbols, relocation.symbol(encoding)) else { continue };
             let Some(content) = content_of(&symbol, by_section) else { continue };
             let Some(addend) = self.new_addend(&relocation, &symbol, content) else {
@@ -433,6 +439,7 @@ impl<'d> Relocatable<'d> {
     }
 }
 
+/// Whether the section with a number is one of those with these indices.
 fn contains(indices: &HashSet<usize>, number: u64) -> bool {
     match usize::try_from(number) {
         Ok(index) => indices.contains(&index),
@@ -517,14 +524,14 @@ mod tests {
     /// The bundles of a section: the last of three keeps its bytes.
     fn moved_bundles() -> Vec<MovedBundle> {
         [(0..100, 0..50, false), (104..200, 52..90, false), (4096..5000, 4096..5000, true)]
-            .map(|(before, now, keeps_bytes)| MovedBundle { before, now, keeps_bytes })
+            .map(|(old_range, new_range, keeps_bytes)| MovedBundle { old_range, new_range, keeps_bytes })
             .into()
     }
 
     #[test]
     fn relocations_keep_their_targets() {
         let data = [0; 5000];
-        let content = NewContent { old: 0..5100, new: (&data[..]).into(), moved: moved_bundles() };
+        let content = NewContent { old: 0..5100, new: (&data[..]).into(), bundles: moved_bundles() };
         for (old, bias, new) in [
             (0, 0, Some(0)),
             (100, 0, Some(50)),

@@ -54,6 +54,8 @@ const ADDRESS_AT: u64 = 8;
 const INDEX_AT: u64 = 16;
 /// The alignment of wrappers, in bytes.
 const ALIGNMENT: u64 = 8;
+/// The base of offsets in errors that nobody sees: wrappers that cannot be read are left out.
+const NO_BASE: u64 = 0;
 /// The versions of wrappers.
 const VERSIONS: [u32; 2] = [1, 2];
 
@@ -204,8 +206,8 @@ pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: WrapperKind) -> 
     let Some(map) = PointerMap::read(data, wrappers) else { return Vec::new() };
     let mut targets = Vec::new();
     for start in map.starts() {
-        // Broken wrappers are left out, and `faults` reports them. So the base of their offsets does not matter.
-        match map.read_wrapper(start, 0, kind) {
+        // `faults` reports broken wrappers.
+        match map.read_wrapper(start, NO_BASE, kind) {
             Ok(Wrapper { kind: found, target: Some(target) }) if found == kind => targets.extend(map.offset_of(target)),
             _ => {}
         }
@@ -224,13 +226,13 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
             source = symbol.name_bytes().ok();
             continue;
         }
+        // No source file was named yet.
         let Some(source) = source else { continue };
-        // Only local symbols follow the name of their source file. Wrappers that cannot be read are left out, so the
-        // base for the offsets in their errors is 0.
+        // Only local symbols follow the name of their source file.
         if symbol.is_local()
             && let Some(start) = map.offset_of(PointerValue::Address(symbol.address()))
             && wrappers.contains(&start)
-            && let Ok(Wrapper { target: Some(target), .. }) = map.read_wrapper(start, 0, WrapperKind::Bundle)
+            && let Ok(Wrapper { target: Some(target), .. }) = map.read_wrapper(start, NO_BASE, WrapperKind::Bundle)
             && let Some(bundle) = map.offset_of(target)
         {
             sources.insert(bundle, source.to_vec());
@@ -256,8 +258,9 @@ pub(crate) struct PointerMap<'d> {
     /// The targets that relocations write, by the offset of the pointer in the file. A target is `None` if another
     /// object defines it.
     relocated: HashMap<u64, Option<PointerValue>>,
-    /// The size of each section of a linked file and its offset in the file, by its address.
-    sections: BTreeMap<u64, (u64, u64)>,
+    /// The size of each section of a linked file and its offset in the file, by its address. In a file without section
+    /// headers, these are the segments.
+    mapped: BTreeMap<u64, (u64, u64)>,
     /// The offset of the section with the reference to kpack archives, if the file has one.
     reference: Option<u64>,
 }
@@ -288,37 +291,38 @@ impl<'d> PointerMap<'d> {
         }
         let reference = REFERENCE_SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
         let reference = reference.map(|(start, _)| start);
-        let (relocated, sections) = (HashMap::new(), BTreeMap::new());
-        let mut map = Self { data, is_64: file.is_64(), section: range.clone(), relocated, sections, reference };
+        let (relocated, mapped) = (HashMap::new(), BTreeMap::new());
+        let mut map = Self { data, is_64: file.is_64(), section: range.clone(), relocated, mapped, reference };
         if file.sections().next().is_none() {
             map.read_segments(&file)?;
             return Some(map);
         }
-        let own_section = file.sections().find(|section| match section.file_range() {
+        let pointer_section = file.sections().find(|section| match section.file_range() {
             Some((start, size)) => start == range.start && size > 0,
             None => false,
         })?;
         if is_linked {
             map.read_sections(&file);
-            map.read_dynamic_relocations(&file, own_section.address());
+            map.read_dynamic_relocations(&file, pointer_section.address());
         } else {
-            map.read_relocations(&file, own_section.relocations().take(map.relocations_max()));
+            map.read_relocations(&file, pointer_section.relocations().take(map.relocations_max()));
         }
         Some(map)
     }
 
     /// Reads where the segments of a linked ELF file without section headers are, its relocations, and the reference to
-    /// kpack archives. Returns `None` if no segment holds the section.
+    /// kpack archives. Returns `None` if no segment holds the pointers.
     fn read_segments(&mut self, file: &File<'_>) -> Option<()> {
         let segments = loaded_segments(self.data);
-        let own_segment = segments.iter().find(|segment| segment.range.contains(&self.section.start))?;
-        let own_address = own_segment.address.wrapping_add(self.section.start.saturating_sub(own_segment.range.start));
+        let pointer_segment = segments.iter().find(|segment| segment.range.contains(&self.section.start))?;
+        let section_address =
+            pointer_segment.address.wrapping_add(self.section.start.saturating_sub(pointer_segment.range.start));
         for segment in &segments {
-            self.sections.insert(segment.address, (len_of(&segment.range), segment.range.start));
+            self.mapped.insert(segment.address, (len_of(&segment.range), segment.range.start));
         }
-        self.read_dynamic_relocations(file, own_address);
+        self.read_dynamic_relocations(file, section_address);
         let reference =
-            self.starts().find_map(|start| match self.read_wrapper(start, 0, WrapperKind::KpackReference) {
+            self.starts().find_map(|start| match self.read_wrapper(start, NO_BASE, WrapperKind::KpackReference) {
                 Ok(Wrapper { kind: WrapperKind::KpackReference, target: Some(target) }) => self.offset_of(target),
                 _ => None,
             });
@@ -344,12 +348,12 @@ impl<'d> PointerMap<'d> {
         }
     }
 
-    /// Reads the relocations of a linked file, and keeps those of the section. `own_address` is the address of the
+    /// Reads the relocations of a linked file, and keeps those of the section. `section_address` is the address of the
     /// section.
-    fn read_dynamic_relocations(&mut self, file: &File<'_>, own_address: u64) {
+    fn read_dynamic_relocations(&mut self, file: &File<'_>, section_address: u64) {
         let (section, max_count) = (self.section.clone(), self.relocations_max());
         let pointer_offset = |address: u64| {
-            let pointer_at = section.start.saturating_add(address.checked_sub(own_address)?);
+            let pointer_at = section.start.saturating_add(address.checked_sub(section_address)?);
             if section.contains(&pointer_at) { Some(pointer_at) } else { None }
         };
         // The dynamic segment also leads to packed relocations, and it needs no section headers.
@@ -379,18 +383,18 @@ impl<'d> PointerMap<'d> {
             // Sections that are empty or not in memory may have the same address as another.
             match section.file_range() {
                 Some((start, size)) if size > 0 && is_loaded(&section) => {
-                    self.sections.insert(section.address(), (size, start));
+                    self.mapped.insert(section.address(), (size, start));
                 }
                 _ => {}
             }
         }
     }
 
-    /// Returns the value that a relocation writes at the offset `at` of the file. `start` is the address or offset of
-    /// its symbol. The addend is in the relocation, or in the bytes that it replaces.
-    fn relocated_value(&self, relocation: &Relocation, start: u64, at: u64) -> Option<u64> {
-        let replaced = if relocation.has_implicit_addend() { number::<8>(self.data, at)? } else { 0 };
-        Some(start.wrapping_add_signed(relocation.addend()).wrapping_add(replaced))
+    /// Returns the value that a relocation writes at the offset `pointer_at` of the file. `symbol` is the address or
+    /// offset of its symbol. The addend is in the relocation, or in the bytes that it replaces.
+    fn relocated_value(&self, relocation: &Relocation, symbol: u64, pointer_at: u64) -> Option<u64> {
+        let replaced = if relocation.has_implicit_addend() { number::<8>(self.data, pointer_at)? } else { 0 };
+        Some(symbol.wrapping_add_signed(relocation.addend()).wrapping_add(replaced))
     }
 
     pub(crate) fn is_64(&self) -> bool {
@@ -464,7 +468,7 @@ impl<'d> PointerMap<'d> {
             PointerValue::Offset(offset) => return Some(offset),
             PointerValue::Address(address) => address,
         };
-        let (start, (size, offset)) = self.sections.range(..=address).next_back()?;
+        let (start, (size, offset)) = self.mapped.range(..=address).next_back()?;
         let offset_in_section = address.checked_sub(*start)?;
         if offset_in_section < *size { offset.checked_add(offset_in_section) } else { None }
     }
@@ -516,9 +520,9 @@ mod tests {
 
     #[test]
     fn an_address_is_in_a_section_up_to_its_end() {
-        let sections = [(100, (50, 7)), (150, (0, 9)), (200, (1, u64::MAX))].into();
+        let mapped = [(100, (50, 7)), (150, (0, 9)), (200, (1, u64::MAX))].into();
         let relocated = HashMap::new();
-        let map = PointerMap { data: b"", is_64: true, section: 0..0, relocated, sections, reference: None };
+        let map = PointerMap { data: b"", is_64: true, section: 0..0, relocated, mapped, reference: None };
         for (address, offset) in
             [(99, None), (100, Some(7)), (149, Some(56)), (150, None), (199, None), (200, Some(u64::MAX)), (201, None)]
         {

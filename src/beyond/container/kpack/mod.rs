@@ -128,7 +128,7 @@ impl KpackArchive {
     }
 }
 
-/// Reads the header. Returns the offset of the table of contents.
+/// Reads the header. Returns the offset of the table of contents in the archive, which is at `base` in its file.
 fn toc_offset(data: &[u8], base: u64) -> Result<u64, Malformed> {
     let mut cursor = Cursor::new(data, base);
     let magic = cursor.take(len_u64(&MAGIC), "the magic of the kpack archive")?;
@@ -147,9 +147,10 @@ fn toc_offset(data: &[u8], base: u64) -> Result<u64, Malformed> {
     Ok(toc_offset)
 }
 
-/// A fault in the table of contents, in the value at `offset`.
-fn fault(offset: u64, what: &str) -> Malformed {
-    Malformed::fault("the table of contents", offset, format!(" {what}"))
+/// A fault in the table of contents, in the value at `offset`. `problem` continues the message after "the table of
+/// contents": "is not a map".
+fn fault(offset: u64, problem: &str) -> Malformed {
+    Malformed::fault("the table of contents", offset, format!(" {problem}"))
 }
 
 /// The bytes of the code objects.
@@ -168,6 +169,7 @@ impl CodeRanges {
         match map.get(b"compression_scheme").and_then(Value::text) {
             // ROCm's loader assumes this scheme if none is recorded.
             None | Some(b"none") => {
+                // More code objects than any archive has are not read.
                 for (blob, _) in array_items(map, "blobs").zip(0..ENTRIES_MAX) {
                     code.ranges.push(recorded_range(blob, "offset", "size", toc_offset));
                 }
@@ -272,6 +274,7 @@ impl<'d> TableReader<'d> {
                 self.faults.push(fault(key.offset, "has a binary that is not a name with a map"));
                 continue;
             };
+            // Of a binary with two maps, both are read: the fault is only reported.
             if !keys.insert(name) {
                 self.faults.push(fault(key.offset, &format!("names the binary '{}' twice", shown(name))));
             }
@@ -285,7 +288,7 @@ impl<'d> TableReader<'d> {
         binaries
     }
 
-    /// Reads the code objects of a binary.
+    /// Reads the code objects of a binary, and adds them to it.
     ///
     /// # Errors
     /// [`Malformed`] if the archive has too many code objects.

@@ -68,6 +68,7 @@ impl Reference {
     }
 }
 
-fn broken(base: u64, what: &str) -> Malformed {
-    Malformed::fault("the reference to kpack archives", base, format!(" {what}"))
+/// A fault of the reference at the offset `base`. `problem` continues the message: "has no string 'kernel_name'".
+fn broken(base: u64, problem: &str) -> Malformed {
+    Malformed::fault("the reference to kpack archives", base, format!(" {problem}"))
 }

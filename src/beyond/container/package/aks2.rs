@@ -61,15 +61,17 @@ impl Header {
         Ok(Self::parse(&header, base))
     }
 
-    /// Parses the 16 bytes of a header, and checks its numbers.
+    /// Parses the 16 bytes of a header, which are at the offset `base`, and checks its numbers.
     fn parse(header: &[u8], base: u64) -> Result<Self, Malformed> {
         let mut fields = Cursor::new(header, base);
         fields.take(to_u64(MAGIC.len()), "magic")?;
         let inflated = fields.u32("inflated size")?.into();
         let kernel_count = fields.u32("number of kernels")?.into();
-        check_entry_count(kernel_count, fields.last())?;
+        let kernel_count_at = fields.last();
+        check_entry_count(kernel_count, kernel_count_at)?;
         let directory = fields.u32("size of the directory")?.into();
         let min_len = kernel_count.saturating_mul(ENTRY_LEN);
+        // The directory is kept in memory, so it is limited like the headers of other containers.
         if directory < min_len || directory > HEADER_MAX.min(inflated) {
             let expected = "room for all kernels, no more than the inflated size and 64 MiB";
             return Err(fields.invalid("size of the directory", directory, expected));
@@ -81,6 +83,7 @@ impl Header {
     pub(crate) fn kernels(&self, directory: &[u8]) -> Result<(Vec<Aks2Kernel>, Vec<Malformed>), Malformed> {
         let images = Bounds { base: self.directory, len: self.inflated.saturating_sub(self.directory) };
         let (mut kernels, mut faults) = (Vec::new(), Vec::new());
+        // The directory begins the inflated data, from whose start all offsets in errors count.
         let mut fields = Cursor::new(directory, 0);
         for _ in 0..self.kernel_count {
             // Shared memory and the number of threads, which are not used here.

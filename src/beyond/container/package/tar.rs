@@ -118,7 +118,7 @@ struct Attributes {
     /// Whether the ranges are recorded in the attributes.
     has_map: bool,
     /// Whether the ranges are recorded at the start of the content.
-    map_in_content: bool,
+    has_map_in_content: bool,
 }
 
 /// The state of reading an archive.
@@ -254,7 +254,7 @@ fn read_header(
         // A file with holes.
         b'S' => read_gnu_sparse(reader, block)?,
         // GNU tar records the holes of other files in attributes, or in the content if the attributes say so.
-        _ if attributes.map_in_content => MemberKind::MapInContent(attributes.sparse_size.ok_or_else(no_size)?),
+        _ if attributes.has_map_in_content => MemberKind::MapInContent(attributes.sparse_size.ok_or_else(no_size)?),
         _ if attributes.has_map => {
             MemberKind::Sparse(attributes.sparse_size.ok_or_else(no_size)?, pairs(&attributes.ranges)?)
         }
@@ -400,6 +400,7 @@ impl<R: Read> Sparse<R> {
 }
 
 impl<R: Read> Read for Sparse<R> {
+    /// Returns zeros in a hole, and the bytes of the archive in a range.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.zeros_left == 0 && self.data_left == 0 && self.position < self.size {
             // The next range, with the hole before it. Both may be empty, so this is a loop. After all ranges, the rest
@@ -447,7 +448,7 @@ impl Attributes {
             b"size" => self.size = Some(attribute_number(value)?),
             b"GNU.sparse.name" => self.sparse_name = Some(value.to_vec()),
             b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse_size = Some(attribute_number(value)?),
-            b"GNU.sparse.major" => self.map_in_content = attribute_number(value)? > 0,
+            b"GNU.sparse.major" => self.has_map_in_content = attribute_number(value)? > 0,
             // Each range has both attributes, the offset first.
             b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => self.ranges.push(attribute_number(value)?),
             b"GNU.sparse.numblocks" => self.has_map = true,

@@ -86,7 +86,7 @@ pub(crate) struct ZipContent<'a> {
     /// The start of the member's header in the zip file.
     pub(crate) start: u64,
     /// The member's header in the directory.
-    pub(crate) listed: Slice<'a>,
+    pub(crate) directory_header: Slice<'a>,
     /// The form of the compressed bytes, or `None` if the member is stored as it is.
     pub(crate) form: Option<StreamForm>,
     /// The bytes in the zip file, perhaps compressed.
@@ -229,11 +229,11 @@ fn content_of<'a>(
     stored_data: Range<u64>,
     room: &mut Allowance,
 ) -> Result<ZipContent<'a>> {
-    let (listed, stored) = (data.claimed(&directory_header)?, data.claimed(&stored_data)?);
+    let (directory_header, stored) = (data.claimed(&directory_header)?, data.claimed(&stored_data)?);
     let (start, size, crc) = (entry.local_header_offset(), entry.uncompressed_size_hint(), entry.crc32());
-    // A directory has no content, so nothing is checked.
+    // A member that is a directory has no content, so nothing is checked.
     if entry.is_dir() {
-        return Ok(ZipContent { start, listed, form: None, stored, size, crc });
+        return Ok(ZipContent { start, directory_header, form: None, stored, size, crc });
     }
     if room.take(stored.len()).is_none() {
         return Err(malformed(data, start, "members overlap".to_owned()));
@@ -250,7 +250,7 @@ fn content_of<'a>(
         let reason = format!("{size} bytes are recorded as deflated to {}", stored.len());
         return Err(malformed(data, start, reason));
     }
-    Ok(ZipContent { start, listed, form, stored, size, crc })
+    Ok(ZipContent { start, directory_header, form, stored, size, crc })
 }
 
 /// Returns the form of the bytes that a method compresses, or `None` for members that are stored as they are. The error
@@ -298,19 +298,20 @@ impl<'a> ZipContent<'a> {
         parallel::read_ahead(|| self.inflated(), |inflated| consume(&mut self.check(inflated)))
     }
 
-    /// Keeps the whole content. `name` is for errors.
+    /// Returns the whole content in memory or in a temporary file. `name` is the path in its errors.
     pub(crate) fn spool(&self, name: &Path) -> std::io::Result<Input> {
         self.read(|reader| Input::spool(name, reader))
     }
 
-    /// Returns a reader of the inflated bytes.
+    /// Returns a reader of the inflated bytes, which checks nothing.
     fn inflated(&self) -> std::io::Result<Box<dyn Read + 'a>> {
+        /// A recorded size that allows only windows that every decoder accepts, however large the member is.
+        const USUAL_WINDOWS: u64 = 0;
         Ok(match self.form {
             None => Box::new(self.stored.reader()),
             // Without a mark at the end of the stream, only the size shows where it ends.
             Some(form @ StreamForm::Lzma) => Box::new(form.inflate(self.stored, self.size)?.take(self.size)),
-            // The size 0 allows only windows that every decoder accepts, however large the member is.
-            Some(form) => Box::new(form.inflate(self.stored, 0)?),
+            Some(form) => Box::new(form.inflate(self.stored, USUAL_WINDOWS)?),
         })
     }
 
@@ -363,6 +364,7 @@ struct CheckedReader<R> {
 }
 
 impl<R: Read> Read for CheckedReader<R> {
+    /// Fails when there are more bytes than claimed, and at the end if there are fewer or the checksum is wrong.
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inflated.read(buffer)?;
         self.crc.update(buffer.get(..count).unwrap_or_default());

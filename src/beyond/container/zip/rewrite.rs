@@ -169,7 +169,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// next one.
     pub(crate) fn range_of(&self, member: &ZipContent<'_>) -> Result<Range<u64>> {
         let local = header_parts(self.local(member)?, LOCAL_FORM);
-        let listed = header_parts(member.listed.bytes(), DIRECTORY_FORM);
+        let listed = header_parts(member.directory_header.bytes(), DIRECTORY_FORM);
         let flags = match (local, listed) {
             (Some((local, local_name, _)), Some((listed, listed_name, _)))
                 if (local.method, local_name) == (listed.method, listed_name) =>
@@ -197,7 +197,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// Returns the end of the data descriptor of a member. Descriptors have one of four forms: with or without a
     /// signature, and with sizes of 4 or 8 bytes. No field says which, so the numbers of the directory decide.
     fn descriptor_end(&self, member: &ZipContent<'_>) -> Result<u64> {
-        let crc = slice(member.listed.bytes(), DIRECTORY_CRC_AT, 4).unwrap_or_default();
+        let crc = slice(member.directory_header.bytes(), DIRECTORY_CRC_AT, 4).unwrap_or_default();
         let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
         let after_data = tail(self.data.bytes(), member.stored.end()).unwrap_or_default();
         for (signature, width) in forms {
@@ -233,7 +233,7 @@ impl<'a> DirectoryRewrite<'a> {
         offset: u64,
         contents: Option<&NewContents>,
     ) -> Result<Vec<u8>> {
-        let old = member.listed.bytes();
+        let old = member.directory_header.bytes();
         let mut header = self.header(member, old, DIRECTORY_FORM, offset, contents)?;
         // `header` ends before the comment, which comes last.
         let comment_len = DIRECTORY_FORM.decode::<MemberHeader>(old).comment_len;
@@ -267,6 +267,7 @@ impl<'a> DirectoryRewrite<'a> {
         self.rename(member, header, DIRECTORY_FORM, name)
     }
 
+    /// Gives a header of this `form` another name. `member` is for the error.
     fn rename(&self, member: &ZipContent<'_>, old: &[u8], form: Encoding, name: &[u8]) -> Result<Vec<u8>> {
         match renamed(old, form, name) {
             Some(header) => Ok(header),
@@ -369,29 +370,29 @@ impl<'a> DirectoryRewrite<'a> {
     }
 }
 
-/// Returns the end of the directory, and the length of the zip64 end if one follows the directory. `last` is the offset
-/// of the end record of the zip file.
-fn directory_end(data: Slice<'_>, last: u64) -> Result<(u64, Option<u64>)> {
-    let Some(locator) = last.checked_sub(LOCATOR_LEN) else { return Ok((last, None)) };
-    if slice(data.bytes(), locator, 4) != Some(LOCATOR) {
-        return Ok((last, None));
+/// Returns the end of the directory, and the length of the zip64 end if one follows the directory. Without a zip64 end,
+/// the directory ends at the end record of the zip file.
+fn directory_end(data: Slice<'_>, end_record_at: u64) -> Result<(u64, Option<u64>)> {
+    let Some(locator_at) = end_record_at.checked_sub(LOCATOR_LEN) else { return Ok((end_record_at, None)) };
+    if slice(data.bytes(), locator_at, 4) != Some(LOCATOR) {
+        return Ok((end_record_at, None));
     }
-    match zip64_end_before(data.bytes(), locator) {
+    match zip64_end_before(data.bytes(), locator_at) {
         Some(Range { start, end }) => Ok((start, Some(end.saturating_sub(start)))),
-        None => Err(refused(data, locator, "its zip64 records are not between the directory and the end")),
+        None => Err(refused(data, locator_at, "its zip64 records are not between the directory and the end")),
     }
 }
 
-/// Returns the range of the zip64 end that a locator names, or `None` if it does not end at the locator.
-fn zip64_end_before(data: &[u8], locator: u64) -> Option<Range<u64>> {
-    let start = number::<8>(data, locator.checked_add(LOCATOR_OFFSET_AT)?)?;
+/// Returns the range of the zip64 end that the locator at `locator_at` names, or `None` if it does not end there.
+fn zip64_end_before(data: &[u8], locator_at: u64) -> Option<Range<u64>> {
+    let start = number::<8>(data, locator_at.checked_add(LOCATOR_OFFSET_AT)?)?;
     if slice(data, start, 4)? != ZIP64_END {
         return None;
     }
     // The recorded length is without the signature and itself, which have 4 and 8 bytes.
     let len = number::<8>(data, start.checked_add(4)?)?.checked_add(12)?;
     let end = start.checked_add(len)?;
-    if len >= ZIP64_END_LEN && end == locator { Some(start..end) } else { None }
+    if len >= ZIP64_END_LEN && end == locator_at { Some(start..end) } else { None }
 }
 
 fn refused(data: Slice<'_>, at: u64, reason: &str) -> Error {
@@ -493,7 +494,8 @@ fn renamed(old: &[u8], form: Encoding, name: &[u8]) -> Option<Vec<u8>> {
     Some([&form.encode(&[header]), name, tail(old, after_name)?].concat())
 }
 
-/// Writes `bytes` over bytes of some records.
+/// Writes `bytes` over bytes of some records, from the offset `at` on. The records were checked when the zip file was
+/// read, so the error, which names no file, is not expected.
 fn overwrite(records: &mut [u8], at: u64, bytes: &[u8]) -> Result<()> {
     let at = usize::try_from(at).unwrap_or(usize::MAX);
     let Some(field) = records.get_mut(at..at.saturating_add(bytes.len())) else {
@@ -621,7 +623,7 @@ mod tests {
         let data = sample(&[9, 9, 1, 0, 7]);
         let layout = layout_of(&data);
         let member = &layout.members[0];
-        let (local, listed) = (layout.old_local_header(member).unwrap(), member.listed.bytes());
+        let (local, listed) = (layout.old_local_header(member).unwrap(), member.directory_header.bytes());
         let renamed_local = layout.rename_local(member, &local, b"longer").unwrap();
         let renamed_listed = layout.rename_listed(member, listed, b"longer").unwrap();
         for (old, new, form) in [(&local[..], renamed_local, LOCAL_FORM), (listed, renamed_listed, DIRECTORY_FORM)] {

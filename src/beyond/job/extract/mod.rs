@@ -433,7 +433,7 @@ impl<'j> Extraction<'j> {
             }
             Visit::Split(_, split) => self.keep_missing_archives(file.input, &split),
             // The reading ends at this part by itself.
-            Visit::Bad(part) if matches!(part.what, Bad::Broken(_)) => file.broken = part.into_error(),
+            Visit::Bad(part) if matches!(part.fault, Bad::Broken(_)) => file.broken = part.into_error(),
             Visit::Unread(part) if part.place.steps().is_empty() => {
                 file.part.unread_format = Some(part.what.name());
             }

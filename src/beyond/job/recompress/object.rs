@@ -72,13 +72,13 @@ impl WrittenSection {
     /// Returns the section as a change of the `object`. `made` is the temporary file with the new sections.
     fn new_content<'m>(self, object: Slice<'_>, made: Slice<'m>) -> Result<NewContent<'m>> {
         let (old, new) = (object.claimed(&self.old)?, made.claimed(&self.new)?);
-        let mut moved = Vec::new();
-        for (before, now) in self.bundles {
+        let mut bundles = Vec::new();
+        for (old_range, new_range) in self.bundles {
             // Symbols and relocations may lead into a bundle only if its bytes are the same.
-            let keeps_bytes = old.claimed(&before)?.bytes() == new.claimed(&now)?.bytes();
-            moved.push(MovedBundle { before, now, keeps_bytes });
+            let keeps_bytes = old.claimed(&old_range)?.bytes() == new.claimed(&new_range)?.bytes();
+            bundles.push(MovedBundle { old_range, new_range, keeps_bytes });
         }
-        Ok(NewContent { old: self.old, new, moved })
+        Ok(NewContent { old: self.old, new, bundles })
     }
 }
 

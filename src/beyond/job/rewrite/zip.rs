@@ -300,7 +300,7 @@ impl<'d> ZipWriter<'d> {
         mut hashes: Vec<(WheelMember<'_>, HashAndSize)>,
     ) -> Result<()> {
         // `RECORD` lists new members in the order of the directory.
-        hashes.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
+        hashes.sort_unstable_by_key(|(member, _)| member.content.directory_header.offset());
         let (old, new) = self.read_old_and_make_record(record, &hashes)?;
         if self.changes.is_empty() && old.bytes() == new {
             return Ok(());

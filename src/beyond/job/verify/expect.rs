@@ -229,7 +229,7 @@ impl<'e> ExpectComparison<'e> {
     fn mismatches_of_library(&mut self, code: &LibraryCode) -> Vec<Mismatch> {
         let mut mismatches = find_unserved(&code.together(), "", &self.expect.devices);
         for (index, device) in self.expect.devices.iter().enumerate() {
-            if code.is_relinked_for(device) {
+            if code.driver_links_for(device) {
                 self.result.served.insert(index);
                 // The driver links code for the GPU when the program starts, so none is missing.
                 mismatches.retain(|mismatch| mismatch.gpu != device.name());

@@ -366,8 +366,8 @@ impl Verify {
 
 impl Verified {
     /// Lists the fault of a part that could not be read, or that does not belong where it is.
-    fn list_bad_part(&mut self, BadPart { place, what, .. }: BadPart) {
-        let (rule, offset, text) = match what {
+    fn list_bad_part(&mut self, BadPart { place, fault, .. }: BadPart) {
+        let (rule, offset, text) = match fault {
             // Sections are hidden if their names or tables are broken. Code in them could not be checked.
             Bad::Broken(error) | Bad::Hidden(error) => (VerifyRule::Readable, None, inner_text(&error)),
             Bad::Trailing { offset, after: Some(package) } => {

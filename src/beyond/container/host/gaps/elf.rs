@@ -550,15 +550,15 @@ impl<'d> ElfLibrary<'d> {
     /// Returns the segment that a gap ends in, with its index, or `None` if other segments have bytes of the gap too.
     fn segment_with(&self, gap: &Range<u64>) -> Option<(usize, &Segment)> {
         let segments = self.segments.iter().enumerate();
-        let found = only(segments.filter(|(_, segment)| overlaps(gap, segment.offset, segment.size)))?;
-        if gap.end <= found.1.offset.checked_add(found.1.size)? { Some(found) } else { None }
+        let (index, segment) = only(segments.filter(|(_, segment)| overlaps(gap, segment.offset, segment.size)))?;
+        if gap.end <= segment.offset.checked_add(segment.size)? { Some((index, segment)) } else { None }
     }
 
     /// Returns the section that a gap ends in, with its index, or `None` if other sections have bytes of the gap too.
     fn section_with(&self, gap: &Range<u64>) -> Option<(usize, &Section)> {
         let sections = self.sections.iter().enumerate().filter(|(_, section)| !section.is(SHT_NOBITS));
-        let found = only(sections.filter(|(_, section)| overlaps(gap, section.offset, section.size)))?;
-        if gap.end <= found.1.offset.checked_add(found.1.size)? { Some(found) } else { None }
+        let (index, section) = only(sections.filter(|(_, section)| overlaps(gap, section.offset, section.size)))?;
+        if gap.end <= section.offset.checked_add(section.size)? { Some((index, section)) } else { None }
     }
 
     /// Returns the range of the whole pages of a gap that the segment around it can do without. Returns `None` if a
@@ -600,7 +600,7 @@ impl<'d> ElfLibrary<'d> {
                 // gap may be larger.
                 removed.remove(0);
             } else {
-                // Everything else moves by this length, so it is a multiple of the alignment that the segments need.
+                // Everything else moves by this length, so it is a multiple of the alignment that all segments need.
                 let len = len.checked_next_multiple_of(self.alignment_from(0).max(self.page)).ok_or(overflow)?;
                 return Ok(FrontHeaders { len, start });
             }
@@ -616,7 +616,7 @@ impl<'d> ElfLibrary<'d> {
             let in_segment = removed.iter().filter(|pages| pages.segment == index);
             let len = total(in_segment.map(|pages| len_of(&pages.range)));
             let mut excess = len.checked_rem(self.alignment_from(end).max(self.page)).unwrap_or(0);
-            // From the last gap on, because the new headers need the first one.
+            // The last gaps lose pages first, because the new headers need those of the first gap.
             for pages in removed.iter_mut().rev() {
                 if pages.segment == index {
                     let kept = excess.min(len_of(&pages.range));
@@ -694,12 +694,12 @@ impl<'d> ElfLibrary<'d> {
     /// `None` if a number does not fit into its field.
     fn split_sections(&self, removed: &[RemovedPages]) -> Option<(Vec<Section>, Vec<SectionPart>)> {
         let (mut sections, mut parts) = (self.sections.clone(), Vec::new());
-        for (at, pages) in removed.iter().enumerate() {
+        for (position, pages) in removed.iter().enumerate() {
             let old = self.sections.get(pages.section)?;
             let start = old.offset;
             let old_end = start.checked_add(old.size)?;
             // The part after the gap reaches up to the next gap in the section.
-            let end = match removed.get(at.checked_add(1)?) {
+            let end = match removed.get(position.checked_add(1)?) {
                 Some(next) if next.section == pages.section => next.gap.start,
                 _ => old_end,
             };
@@ -739,6 +739,7 @@ impl<'d> ElfLibrary<'d> {
         front: &FrontHeaders,
         moves: &OffsetMap,
     ) -> Option<Vec<Segment>> {
+        const NO_MEMORY: u64 = 0;
         let mut segments = Vec::new();
         let mut headers_address = None;
         for (index, segment) in self.segments.iter().enumerate() {
@@ -754,7 +755,7 @@ impl<'d> ElfLibrary<'d> {
             for RemovedPages { range, .. } in removed.iter().filter(|pages| pages.segment == index) {
                 if range.start == front.start {
                     // The new headers are loaded at the addresses of these pages, so the part before them ends there.
-                    segments.push(self.part_of_segment(index, at..range.start, 0, moves)?);
+                    segments.push(self.part_of_segment(index, at..range.start, NO_MEMORY, moves)?);
                     segments.push(self.segment_of_headers(index, range, moves)?);
                 } else {
                     // In memory, the part before the pages also has the pages: loaders fill them with zeros.
@@ -778,22 +779,29 @@ impl<'d> ElfLibrary<'d> {
         Some(Segment { offset: 0, flags: PF_R.0.into(), ..segment })
     }
 
-    /// Returns the part of a segment that has a range of its bytes, followed by `memory` bytes without contents.
-    fn part_of_segment(&self, index: usize, range: Range<u64>, memory: u64, moves: &OffsetMap) -> Option<Segment> {
+    /// Returns the part of a segment that has a range of its bytes in the old file, followed by `memory_after` bytes of
+    /// memory that are not in the file.
+    fn part_of_segment(
+        &self,
+        index: usize,
+        range: Range<u64>,
+        memory_after: u64,
+        moves: &OffsetMap,
+    ) -> Option<Segment> {
         let (segment, alignment) = (self.segments.get(index)?, self.alignments.get(index)?);
-        let into = range.start.checked_sub(segment.offset)?;
+        let offset_in_segment = range.start.checked_sub(segment.offset)?;
         let mut part = *segment;
         part.offset = moves.moved(range.start);
-        part.address = segment.address.checked_add(into)?;
-        part.physical = segment.physical.wrapping_add(into);
+        part.address = segment.address.checked_add(offset_in_segment)?;
+        part.physical = segment.physical.wrapping_add(offset_in_segment);
         part.size = len_of(&range);
-        part.memory = len_of(&range).wrapping_add(memory);
+        part.memory = len_of(&range).wrapping_add(memory_after);
         // A later part begins at any page, so its offset and address may agree only up to the size of a page.
         if is_loaded(segment) {
-            part.alignment = if into == 0 { *alignment } else { self.page };
+            part.alignment = if offset_in_segment == 0 { *alignment } else { self.page };
         }
         // A part without code of the host is not executable: eu-elflint reports executable segments without such code.
-        if into > 0 && !self.has_host_code(&range) {
+        if offset_in_segment > 0 && !self.has_host_code(&range) {
             part.flags &= !u64::from(PF_X.0);
         }
         Some(part)
@@ -806,9 +814,9 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Sets size and location of the new headers in the segment that loads them and in `PT_PHDR`, which describes them.
-    /// Returns `None` if they do not fit into the memory of that segment, or if `PT_PHDR` needs the `address` and there
-    /// is none.
-    fn place_headers(&self, segments: &mut [Segment], address: Option<u64>) -> Option<()> {
+    /// They are loaded at `headers_address`, or not at all. Returns `None` if they do not fit into the memory of that
+    /// segment, or if there is a `PT_PHDR` without an address for it.
+    fn place_headers(&self, segments: &mut [Segment], headers_address: Option<u64>) -> Option<()> {
         let table_len = table_len(segments);
         let headers_len = HEADER_LEN.checked_add(table_len)?.checked_next_multiple_of(self.page)?;
         for segment in segments {
@@ -819,11 +827,11 @@ impl<'d> ElfLibrary<'d> {
                 }
                 segment.size = headers_len;
             } else if segment.is(PT_PHDR) {
-                let table = address?.checked_add(HEADER_LEN)?;
+                let table_address = headers_address?.checked_add(HEADER_LEN)?;
                 segment.offset = HEADER_LEN;
                 // The physical address keeps its distance from the virtual one.
-                segment.physical = segment.physical.wrapping_add(table).wrapping_sub(segment.address);
-                segment.address = table;
+                segment.physical = segment.physical.wrapping_add(table_address).wrapping_sub(segment.address);
+                segment.address = table_address;
                 segment.size = table_len;
                 segment.memory = table_len;
             }
@@ -876,15 +884,16 @@ impl<'d> ElfLibrary<'d> {
     /// [`close`] would not make this file of the old one.
     fn undo(&self) -> Option<Vec<ChangedRange<'static>>> {
         let OldFile { library: old, removed, front, padding } = self.old_file()?;
-        // Another tool has changed the file if closing the same gaps again makes other headers.
-        let again = old.close_gaps(&removed, &front)?;
-        let has_same_padding = again.padding == padding && self.has_only_zeros_between_headers(front.len, padding);
-        if !self.has_headers_of(&again) || !has_same_padding {
+        // Another tool has changed the file if closing the same gaps closed_again makes other headers.
+        let closed_again = old.close_gaps(&removed, &front)?;
+        let has_same_padding =
+            closed_again.padding == padding && self.has_only_zeros_between_headers(front.len, padding);
+        if !self.has_headers_of(&closed_again) || !has_same_padding {
             return None;
         }
         // The sections after those of the old file are the parts of split sections. Their symbols go back to these.
         let mut changes = self.renumber_symbols(|section, _| {
-            let part = again.parts.get(section.checked_sub(old.sections.len())?)?;
+            let part = closed_again.parts.get(section.checked_sub(old.sections.len())?)?;
             u16::try_from(part.section).ok()
         })?;
         changes.push((0..front.len, Vec::new()));
@@ -958,12 +967,12 @@ impl<'d> ElfLibrary<'d> {
         true
     }
 
-    /// Returns the ranges of the old file that [`close`] took out, in order, each with the index of its old segment.
-    /// `segments` are the old program headers: the addresses of an old segment that no new one has bytes for are those
-    /// of removed pages. Returns `None` for more than [`GAPS_MAX`] gaps, or if a number is too large.
-    fn find_missing_pages(&self, segments: &[Segment]) -> Option<Vec<(usize, Range<u64>)>> {
+    /// Returns the ranges of the old file that [`close`] took out, in order, each with the index of its old segment. If
+    /// no new segment has bytes for some addresses of an old one, these are the addresses of removed pages. Returns
+    /// `None` for more than [`GAPS_MAX`] gaps, or if a number is too large.
+    fn find_missing_pages(&self, old_segments: &[Segment]) -> Option<Vec<(usize, Range<u64>)>> {
         let mut missing = Vec::new();
-        for (index, old) in segments.iter().enumerate() {
+        for (index, old) in old_segments.iter().enumerate() {
             if !is_loaded(old) {
                 continue;
             }
@@ -992,7 +1001,7 @@ impl<'d> ElfLibrary<'d> {
         Some(missing)
     }
 
-    /// Returns the removed pages with a range of the old file, which were in a segment of this index. `sections` are
+    /// Describes the removed pages that had this range of the old file, in the segment with this index. `sections` are
     /// those of the old file, and `parts` the sections that [`close`] added, with the bytes before and after each gap.
     /// Returns `None` if no section held the pages.
     fn removed_pages(

@@ -105,7 +105,7 @@ pub(crate) fn remove_signature(data: &[u8]) -> Option<Vec<ChangedRange<'static>>
     if !is_last {
         return None;
     }
-    let directory = image.directories.checked_add(SIGNATURE.checked_mul(8)?)?;
+    let directory = image.directories_at.checked_add(SIGNATURE.checked_mul(8)?)?;
     // The directory without its offset and size, and the file without the signature.
     Some(vec![replace_bytes(directory, vec![0; 8])?, (range.start..len_u64(data), Vec::new())])
 }
@@ -154,8 +154,9 @@ pub(crate) fn with_checksum(
         return Ok(changes);
     }
     let mut headers = take_new_headers(&mut changes, &image.headers)?;
-    let at = image.at.saturating_add(CHECKSUM);
-    // The checksum is the sum of the file with 0 in place of the checksum, so the headers change twice.
+    let at = image.coff_at.saturating_add(CHECKSUM);
+    // The checksum is the sum of the file with 0 in place of the checksum, so the headers change twice. It is inside of
+    // the headers, so `overwrite` finds room.
     overwrite(&mut headers, at, &[0; 4]);
     changes.insert(0, (0..len_u64(&image.headers), vec![Piece::Bytes(headers.clone())]));
     let checksum = Checksum::of_changed(data, &changes)?;
@@ -180,7 +181,7 @@ fn take_new_headers(changes: &mut Vec<ChangedRange<'static>>, old: &[u8]) -> Res
 /// Returns the range of the checksum in a file, which is empty if the file is not a PE file.
 pub(crate) fn checksum(data: &[u8]) -> Range<u64> {
     match PeImage::read(data) {
-        Some(image) => span(image.at.saturating_add(CHECKSUM), 4),
+        Some(image) => span(image.coff_at.saturating_add(CHECKSUM), 4),
         None => 0..0,
     }
 }
@@ -331,7 +332,7 @@ struct RejoinedSections {
 
 impl RejoinedSections {
     /// Gives back the bytes that were taken out after `part`, which is the last part of the last section so far. The
-    /// section then has `end` bytes in the file. `is_split` is whether another part follows. Returns `None` if the
+    /// section then has `end` bytes in the file. `is_split` says whether another part follows. Returns `None` if the
     /// section has more bytes already.
     fn give_back(&mut self, part: &CoffSection, end: u64, is_split: bool) -> Option<()> {
         let section = self.sections.len().checked_sub(1)?;
@@ -357,13 +358,13 @@ struct PeImage {
     /// The bytes of all headers, or only those up to the last section header if the recorded length is wrong.
     headers: Vec<u8>,
     /// The offset of the COFF header.
-    at: u64,
+    coff_at: u64,
     header: PeHeader,
     /// The offset of the directories, which are pairs of an address and a size.
-    directories: u64,
+    directories_at: u64,
     directory_count: u64,
     /// The offset of the section headers.
-    table: u64,
+    table_at: u64,
     sections: Vec<CoffSection>,
 }
 
@@ -377,29 +378,29 @@ impl PeImage {
         if slice(data, magic_at, 4)? != b"PE\0\0" {
             return None;
         }
-        let at = magic_at.checked_add(4)?;
-        let header: PeHeader = ENCODING.decode(tail(data, at)?);
-        let optional = at.checked_add(COFF_LEN)?;
-        let (_, directories_at) = DIRECTORIES_AT.into_iter().find(|(magic, _)| *magic == header.magic)?;
-        let directories = optional.checked_add(directories_at)?;
-        let table = optional.checked_add(header.optional_len)?;
+        let coff_at = magic_at.checked_add(4)?;
+        let header: PeHeader = ENCODING.decode(tail(data, coff_at)?);
+        let optional_at = coff_at.checked_add(COFF_LEN)?;
+        let (_, offset_in_optional) = DIRECTORIES_AT.into_iter().find(|(magic, _)| *magic == header.magic)?;
+        let directories_at = optional_at.checked_add(offset_in_optional)?;
+        let table_at = optional_at.checked_add(header.optional_len)?;
         // The number of directories is in the 4 bytes before them, and each has 8 bytes. The number may be larger than
         // the optional header has room for.
-        let room = table.checked_sub(directories)?.checked_div(8)?;
-        let recorded_count = number::<4>(data, directories.checked_sub(4)?)?;
+        let room = table_at.checked_sub(directories_at)?.checked_div(8)?;
+        let recorded_count = number::<4>(data, directories_at.checked_sub(4)?)?;
         let directory_count = recorded_count.min(DIRECTORIES_MAX).min(room);
         let table_len = header.section_count.checked_mul(SECTION_LEN)?;
-        let sections = Table::new(ENCODING, slice(data, table, table_len)?).iter().collect();
-        let (len, table_end) = (header.headers_len, table.checked_add(table_len)?);
+        let sections = Table::new(ENCODING, slice(data, table_at, table_len)?).iter().collect();
+        let (len, table_end) = (header.headers_len, table_at.checked_add(table_len)?);
         // If the recorded length is wrong, the headers are read without it, and `ensure_movable` refuses the file.
         let is_plausible = len <= HEADERS_MAX.min(len_u64(data)) && len >= table_end;
         let headers = slice(data, 0, if is_plausible { len } else { table_end })?.to_vec();
-        Some(Self { headers, at, header, directories, directory_count, table, sections })
+        Some(Self { headers, coff_at, header, directories_at, directory_count, table_at, sections })
     }
 
     /// The offset after a table of this number of section headers.
     fn table_end(&self, count: usize) -> Option<u64> {
-        self.table.checked_add(to_u64(count).checked_mul(SECTION_LEN)?)
+        self.table_at.checked_add(to_u64(count).checked_mul(SECTION_LEN)?)
     }
 
     /// The first possible start of a section from `offset` on.
@@ -423,7 +424,7 @@ impl PeImage {
         if index >= self.directory_count {
             return None;
         }
-        let at = self.directories.checked_add(index.checked_mul(8)?)?;
+        let at = self.directories_at.checked_add(index.checked_mul(8)?)?;
         let (start, size) = (number::<4>(&self.headers, at)?, number::<4>(&self.headers, at.checked_add(4)?)?);
         if start > 0 && size > 0 { Some((start, size)) } else { None }
     }
@@ -581,17 +582,17 @@ impl PeImage {
         // Gaps at the ends of sections come first, because they need no section header. Then the largest gaps.
         removed.sort_by_key(|pages| (pages.is_split, Reverse(len_of(&pages.range))));
         let ends = removed.iter().take_while(|pages| !pages.is_split).count();
-        let most = ends.saturating_add(self.free_header_count()?);
-        if most < removed.len() && stay_reason.is_none() {
+        let removable_count = ends.saturating_add(self.free_header_count()?);
+        if removable_count < removed.len() && stay_reason.is_none() {
             stay_reason = Some(HoleReason::Limits);
         }
-        removed.truncate(most);
+        removed.truncate(removable_count);
         removed.sort_by_key(|pages| pages.range.start);
         Some((removed, stay_reason))
     }
 
     /// Returns the whole pages of a gap, or the reason why they cannot be removed. The gap must be in a single section.
-    /// It must not begin where the section does, because [`open`] recognises only a part with bytes in the file.
+    /// A gap at the start of a section stays: [`open`] would not recognise the part before it, which has no bytes.
     fn pages_of_gap(&self, data: &[u8], gap: &Range<u64>) -> Result<RemovedPages, HoleReason> {
         let mut sections = self.sections.iter().enumerate();
         let holding = sections.find(|(_, section)| {
@@ -734,26 +735,28 @@ impl PeImage {
     fn headers_with(&self, sections: &[CoffSection], len: u64, moves: &OffsetMap, data_len: u64) -> Option<Vec<u8>> {
         let mut headers = self.headers.clone();
         // There may be fewer section headers than before: zeros replace the old ones.
-        let old_table = vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table)?).ok()?];
-        overwrite(&mut headers, self.table, &old_table)?;
+        let old_table =
+            vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table_at)?).ok()?];
+        overwrite(&mut headers, self.table_at, &old_table)?;
         if self.table_end(sections.len())? > len {
             return None;
         }
         headers.resize(usize::try_from(len).ok()?, 0);
-        overwrite(&mut headers, self.table, &ENCODING.try_encode(sections)?)?;
+        overwrite(&mut headers, self.table_at, &ENCODING.try_encode(sections)?)?;
         let symbols = match self.header.symbols {
             0 => 0,
             old => moves.moved(old),
         };
         let section_count = to_u64(sections.len());
         let header = PeHeader { section_count, symbols, data_len, headers_len: len, ..self.header };
-        overwrite(&mut headers, self.at, &ENCODING.try_encode(&[header])?)?;
+        overwrite(&mut headers, self.coff_at, &ENCODING.try_encode(&[header])?)?;
         Some(headers)
     }
 
     /// Joins the parts of the sections that [`close`] split, and gives back the pages that it took out at some of the
     /// `ends`. Returns `None` if the numbers of a section do not fit together.
     fn rejoin_sections(&self, ends: &[u64]) -> Option<RejoinedSections> {
+        const IS_SPLIT: bool = true;
         let mut joined = RejoinedSections::default();
         let mut sections = self.sections.iter().peekable();
         while let Some(section) = sections.next() {
@@ -763,12 +766,12 @@ impl PeImage {
             while part.has_only_whole_pages() && ends.contains(&part.range().end) {
                 let whole = *joined.sections.last()?;
                 if let Some(next) = sections.next_if(|next| self.can_continue(part, next)) {
-                    joined.give_back(part, next.address.checked_sub(whole.address)?, true)?;
+                    joined.give_back(part, next.address.checked_sub(whole.address)?, IS_SPLIT)?;
                     joined.append(next)?;
                     part = next;
                 } else {
                     // The gap was at the end of the section: nothing follows it but padding.
-                    joined.give_back(part, self.aligned(whole.memory)?, false)?;
+                    joined.give_back(part, self.aligned(whole.memory)?, !IS_SPLIT)?;
                     break;
                 }
             }
@@ -829,10 +832,10 @@ impl PeImage {
     /// ranges of debug data and symbols in that file. If not, another tool has changed this file since. Returns `None`
     /// if the numbers in `opened` contradict one another.
     fn is_closed_form_of(&self, opened: &Self, removed: &[RemovedPages], others: &[Range<u64>]) -> Option<bool> {
-        let (again, _) = opened.close_gaps(removed)?;
+        let (closed_again, _) = opened.close_gaps(removed)?;
         let splits = removed.iter().filter(|pages| pages.is_split).count();
         let has_room = splits <= opened.free_header_count()?;
-        Some(again == self.headers && has_room && removed.iter().all(|pages| pages.is_apart_from(others)))
+        Some(closed_again == self.headers && has_room && removed.iter().all(|pages| pages.is_apart_from(others)))
     }
 }
 
@@ -847,13 +850,13 @@ struct Checksum {
 impl Checksum {
     /// Computes the checksum of a file with some changes.
     fn of_changed(data: Slice<'_>, changes: &[ChangedRange<'_>]) -> Result<u32> {
-        let (mut checksum, mut read) = (Self::default(), 0);
+        let (mut checksum, mut position) = (Self::default(), 0);
         for (range, new) in changes {
-            checksum.copy(data.claimed(&(read..range.start))?)?;
+            checksum.copy(data.claimed(&(position..range.start))?)?;
             emit(new, &mut checksum)?;
-            read = range.end;
+            position = range.end;
         }
-        checksum.copy(data.claimed(&(read..data.len()))?)?;
+        checksum.copy(data.claimed(&(position..data.len()))?)?;
         Ok(checksum.value())
     }
 
@@ -869,6 +872,7 @@ impl Checksum {
 }
 
 impl Sink for Checksum {
+    /// Adds the next bytes of the file, which may begin or end in the middle of a number.
     fn write(&mut self, data: &[u8]) -> Result<()> {
         // The first byte may be the second one of a number that began in the data before.
         let is_odd = self.len & 1 == 1;
