@@ -106,12 +106,12 @@ impl SearchOptions {
         if !path.is_dir() {
             files.push(Ok(WorkFile { path: path.to_owned(), directory: None }));
         } else if self.recursive {
-            add_directory(path, usize::MAX, &mut files);
+            add_directory(path, ALL_LEVELS, &mut files);
         } else if has_only_directories(path) {
             let reason = io::Error::new(io::ErrorKind::NotFound, "it has only subdirectories; -r searches them");
             files.push(Err(Error::io(path, reason)));
         } else {
-            add_directory(path, 1, &mut files);
+            add_directory(path, ONE_LEVEL, &mut files);
         }
         expect_bytes_of(files.iter().flatten().map(|file| file.path.as_path()));
         files
@@ -124,16 +124,16 @@ fn expect_bytes_of<'f>(paths: impl Iterator<Item = &'f Path>) {
         return;
     }
     // The line is not locked while the sizes are looked up, because that may take long.
-    let mut expected = 0_u64;
+    let mut expected_bytes = 0_u64;
     for path in paths {
         if let Ok(metadata) = path.metadata()
             && metadata.is_file()
         {
-            expected = expected.saturating_add(metadata.len());
+            expected_bytes = expected_bytes.saturating_add(metadata.len());
         }
     }
     let mut line = progress::lock();
-    line.expected = line.expected.saturating_add(expected);
+    line.expected_bytes = line.expected_bytes.saturating_add(expected_bytes);
 }
 
 /// Options of a search that follows split libraries to their kpack archives, unless an option forbids it.
@@ -200,7 +200,7 @@ pub(super) fn has_several_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     pipes > 1
 }
 
-/// Works on files or pairs of files, on several threads unless they must be read one after the other (`in_turn`).
+/// Works on files or pairs of files, on several threads unless they must be read one after the other (`one_by_one`).
 /// Passes the results to `take` in the order of the items, each as soon as it is available. `work` reads an item. A
 /// result that waits for its turn takes memory: `weight` estimates it, in findings. See [`parallel::in_order`].
 ///
@@ -208,12 +208,12 @@ pub(super) fn has_several_pipes(files: &[Result<WorkFile, Error>]) -> bool {
 /// problems of the other files are reported nevertheless.
 pub(super) fn for_each<I: Send, T: Send>(
     items: Vec<I>,
-    in_turn: bool,
+    one_by_one: bool,
     work: impl Fn(I) -> Result<T, Error> + Sync,
     weight: impl Fn(&T) -> usize + Sync,
     take: impl FnMut(Result<T, Error>),
 ) {
-    if in_turn {
+    if one_by_one {
         return items.into_iter().map(work).for_each(take);
     }
     // An error counts as one finding.
@@ -221,8 +221,13 @@ pub(super) fn for_each<I: Send, T: Send>(
     parallel::in_order(items, work, weight, |results| results.for_each(take));
 }
 
-/// Adds the files in a directory and in `depth - 1` levels of subdirectories: all levels if `depth` is `usize::MAX`.
-/// Files are sorted by name, so that the output is reproducible.
+/// The depth that leaves out subdirectories.
+const ONE_LEVEL: usize = 1;
+/// The depth that includes all subdirectories.
+const ALL_LEVELS: usize = usize::MAX;
+
+/// Adds the files in a directory and in `depth - 1` levels of subdirectories. Adds an error for each directory or file
+/// that cannot be listed. Files are sorted by name, so that the output is reproducible.
 fn add_directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>) {
     let directory: Arc<Path> = path.into();
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {

@@ -100,10 +100,11 @@ fn run_offload_bundle(argv: &[OsString]) -> ExitCode {
         Some(word) => word.to_string_lossy(),
         None => "--help".into(),
     };
+    let (no_errors, success) = (b"", 0);
     match word.as_ref() {
-        "--help" | "-h" => return print(&overview::overview(OFFLOAD_BUNDLE), b"", 0),
+        "--help" | "-h" => return print(&overview::overview(OFFLOAD_BUNDLE), no_errors, success),
         "--version" | "-V" => {
-            return print(format!("{OFFLOAD_BUNDLE} {}\n", env!("CARGO_PKG_VERSION")).as_bytes(), b"", 0);
+            return print(format!("{OFFLOAD_BUNDLE} {}\n", env!("CARGO_PKG_VERSION")).as_bytes(), no_errors, success);
         }
         _ => {}
     }

@@ -45,7 +45,8 @@ fn help_of(name: &str, program: &str) -> Vec<u8> {
         return help::text(&tool.command(), subcommands, name.as_bytes(), style);
     }
     let Some(subcommand) = CATALOGUE.find(name.as_ref()) else { return Vec::new() };
-    // clap answers `--help` with an error that holds the text.
+    // clap answers `--help` with an error that holds the text. The first word stands for the name of the program, which
+    // clap does not use here.
     match subcommand.command_with_help(program).try_get_matches_from(["", "--help"]) {
         Ok(_) => Vec::new(),
         Err(help) => help.render().to_string().into_bytes(),

@@ -257,9 +257,9 @@ fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
 fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     const LINES_MAX: usize = 40;
     let mut lines = Vec::new();
-    for (target, removed) in removed.iter().take(LINES_MAX) {
-        let code_objects = count(removed.code_objects, "code object", "code objects");
-        lines.push(format!("{target}: {code_objects} of {} left out", bytes(removed.size)));
+    for (target, code) in removed.iter().take(LINES_MAX) {
+        let code_objects = count(code.code_objects, "code object", "code objects");
+        lines.push(format!("{target}: {code_objects} of {} left out", bytes(code.size)));
     }
     let more = removed.len() - lines.len();
     if more > 0 {

@@ -109,6 +109,7 @@ impl ReplaceOptions {
             Some(output) if output.as_os_str() == "-" => return Ok(None),
             Some(output) => &output_file(output, with_code)?,
             None if has_scheme(&self.place) => return Ok(None),
+            // The name stays as typed if it leads to the same file, as a symbolic link does.
             None if typed.canonicalize().ok() == with_code.canonicalize().ok() => typed,
             None => with_code,
         };

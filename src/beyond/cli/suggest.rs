@@ -70,14 +70,15 @@ fn means_option(name: &str, option: &str) -> bool {
     is_near && strsim::osa_distance(name, option) == 1
 }
 
-/// Whether `typed` is a misspelled `name`, and not a name for something else, such as `decompress` for `compress`. Both
-/// must begin with the same letter, and one letter may be wrong, or two in a long name. Capitals and underscores count
-/// as small letters and dashes.
+/// Returns whether `typed` is a misspelled `name`, and not a name for something else, such as `decompress` for
+/// `compress`. Both must begin with the same letter, and one letter may be wrong, or two in a long name. Capitals and
+/// underscores count as small letters and dashes.
 pub(super) fn is_slip(typed: &str, name: &str) -> bool {
-    const SHORT: usize = 8;
+    /// In a name of at least this length, two letters may be wrong.
+    const LONG_MIN: usize = 9;
     let [typed, name] = [typed, name].map(|name| name.to_ascii_lowercase().replace('_', "-"));
-    let most = if name.len() > SHORT { 2 } else { 1 };
-    typed.chars().next() == name.chars().next() && strsim::osa_distance(&typed, &name) <= most
+    let errors_max = if name.len() >= LONG_MIN { 2 } else { 1 };
+    typed.chars().next() == name.chars().next() && strsim::osa_distance(&typed, &name) <= errors_max
 }
 
 /// Returns the hint for an error that targets match nothing, or `None` if nothing is similar to them.
@@ -225,8 +226,8 @@ pub(super) fn native_gpus(name: &str) -> Option<Result<Vec<Device>, String>> {
             )));
         }
     }
-    let devices = |machine: &Machine| machine.devices.iter().map(|device| device.clone().typed_as(NATIVE)).collect();
-    Some(machine().as_ref().map(devices).map_err(|error| printable(&error.to_string())))
+    let as_native = |machine: &Machine| machine.devices.iter().map(|device| device.clone().typed_as(NATIVE)).collect();
+    Some(machine().as_ref().map(as_native).map_err(|error| printable(&error.to_string())))
 }
 
 /// Returns the GPUs that a pattern names. If the user typed `native`, the pattern names a GPU of this machine, which is
@@ -253,13 +254,13 @@ pub(super) fn warnings_about_machine(devices: &[Device]) -> Vec<String> {
     }
     let fault = machine().as_ref().ok().and_then(|machine| machine.nvidia_fault.as_ref());
     let without_nvidia = fault.map(|fault| format!("native leaves out NVIDIA's GPUs: {}", printable(fault)));
-    let open = native.into_iter().filter(|device| device.has_open_settings()).map(|device| {
+    let unknown_settings = native.into_iter().filter(|device| device.has_open_settings()).map(|device| {
         let name = device.name();
         format!(
             "native means {name} with XNACK on and off, because the kernel does not say which; {name}:xnack- means one"
         )
     });
-    without_nvidia.into_iter().chain(open).collect()
+    without_nvidia.into_iter().chain(unknown_settings).collect()
 }
 
 /// Returns the GPUs in a list, each once: see [`Device::parse_list`]. `native` means the GPUs of this machine. The

@@ -73,14 +73,17 @@ pub(super) struct VerifyOptions {
     json: bool,
 }
 
+/// The end of a line if nothing follows the verdict.
+const NO_END: &str = "";
+
 /// A file and its result.
 type CheckedFile = (WorkFile, Verified);
 
 impl VerifyOptions {
-    /// Returns the GPUs that an option expects, or `None` without such an option. Fails with the name of a GPU that no
-    /// machine code can serve, if only machine code counts.
+    /// Returns the GPUs that an option expects, or `None` without such an option. With `--no-jit`, fails if no machine
+    /// code can serve one of these GPUs; the error is its name.
     fn expect(&self) -> Result<Option<Expect>, String> {
-        let (gpus, make): (&Gpus, fn(Vec<Device>) -> Expect) =
+        let (gpus, expect_of): (&Gpus, fn(Vec<Device>) -> Expect) =
             match (&self.expect, &self.expect_exactly, &self.expect_any) {
                 (Some(gpus), ..) => (gpus, Expect::new),
                 (_, Some(gpus), _) => (gpus, Expect::exactly),
@@ -93,7 +96,7 @@ impl VerifyOptions {
                 *device = device.without_jit().ok_or_else(|| device.name().to_owned())?;
             }
         }
-        Ok(Some(make(devices)))
+        Ok(Some(expect_of(devices)))
     }
 }
 
@@ -108,6 +111,7 @@ enum Printer<'o> {
 }
 
 impl<'o> Printer<'o> {
+    /// Begins the report in the form that the options ask for. `has_total` is as in [`Printer::Text`].
     fn begin(options: &VerifyOptions, has_total: bool, out: Out<'o>) -> anyhow::Result<Self> {
         if !options.json {
             return Ok(Self::Text { text: Text { style: Style::of_stdout(), out }, has_total });
@@ -129,7 +133,7 @@ impl<'o> Printer<'o> {
             Self::Json(document) => document.end(report, problems),
             Self::Text { mut text, has_total } => {
                 for FaultOfTree { fault, .. } in &report.faults {
-                    write_fault(fault, "", &mut text)?;
+                    write_fault(fault, NO_END, &mut text)?;
                 }
                 Ok(write_summary(report, named, has_total, &verdict(report, problems, errors), &mut text)?)
             }
@@ -202,7 +206,7 @@ fn write_summary(
     match named {
         // If the only file could not be read, its error is all there is to say.
         [file] if total.files > 0 => {
-            text.write_verdict(&format!("{}: {numbers}", file.to_string_lossy()), *tone, verdict, "")
+            text.write_verdict(&format!("{}: {numbers}", file.to_string_lossy()), *tone, verdict, NO_END)
         }
         _ => Ok(()),
     }
@@ -215,7 +219,7 @@ fn check_file(verify: &Verify, file: error::Result<WorkFile>) -> error::Result<C
     Ok((file, verified))
 }
 
-/// Returns the number of lines that a result needs. Results that wait to be printed are limited by the sum.
+/// Returns the number of lines that a result needs. The sum limits the results that wait to be printed.
 fn weight((_, verified): &CheckedFile) -> usize {
     1 + verified.faults.len() + verified.unread.len()
 }
@@ -243,13 +247,13 @@ impl Options for VerifyOptions {
         let paths = files::paths(&files);
         let mut all = VerifiedFiles::new(verify.expect.as_ref(), paths.iter().map(PathBuf::as_path));
         let (mut report, mut problems) = (VerifyReport::default(), Vec::new());
-        let in_turn = files::has_several_pipes(&files);
+        let one_by_one = files::has_several_pipes(&files);
         let written = to_stdout(|out| {
             let mut printer = Printer::begin(self, has_total, out)?;
             let mut written = Ok(());
             files::for_each(
                 files,
-                in_turn,
+                one_by_one,
                 |file| check_file(&verify, file),
                 weight,
                 |checked| match checked {
@@ -349,7 +353,7 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut 
         0 => String::new(),
         faults => format!(", {}", count(faults, "fault", "faults")),
     };
-    text.write_verdict(&format!("{name}: {}", numbers_checked(&total)), Tone::Bad, &faults, "")
+    text.write_verdict(&format!("{name}: {}", numbers_checked(&total)), Tone::Bad, &faults, NO_END)
 }
 
 /// Writes a line for each unread part. Parts of one kind at the same place share the line of the first, with the number
@@ -357,8 +361,8 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut 
 fn write_unread(unread: &[&UnreadPart], text: &mut Text<'_>) -> io::Result<()> {
     let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
     for UnreadPart { place, offset, what, .. } in unread {
-        // The first part takes the count of all out of `alike`, so the others have none and are not written.
         let more = match alike.remove(&(place, what.name())) {
+            // The first part took the count of all out of `alike`, and was written for this part too.
             None => continue,
             Some(1) => String::new(),
             Some(all) => format!(" ({} in the same place)", count(all - 1, "more", "more")),
@@ -377,7 +381,7 @@ fn write_faults(faults: &[Fault], text: &mut Text<'_>) -> io::Result<()> {
     }
     let mut alike = counts(faults.iter().map(key));
     for fault in faults {
-        // The number of faults like this one, or `None` if the line of an earlier one had the number.
+        // The number of faults like this one, or `None` if an earlier fault took it out of `alike` for its own line.
         let number_alike = alike.remove(&key(fault));
         match (&fault.gpu, number_alike) {
             (Some(_), None) => {}
@@ -386,13 +390,13 @@ fn write_faults(faults: &[Fault], text: &mut Text<'_>) -> io::Result<()> {
                 write_fault(fault, &format!(" (the same in {more})"), text)?;
             }
             // The fault is the only one of its kind, or is not about a GPU: each of those has its own line.
-            _ => write_fault(fault, "", text)?,
+            _ => write_fault(fault, NO_END, text)?,
         }
     }
     Ok(())
 }
 
-/// Writes the line of a fault: its place, and its description.
+/// Writes the line of a fault: its place, its description, and `end`.
 fn write_fault(fault: &Fault, end: &str, text: &mut Text<'_>) -> io::Result<()> {
     let [place, description] = fault.parts();
     text.write_verdict(&place, Tone::Bad, &description, end)

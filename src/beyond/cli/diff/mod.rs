@@ -75,8 +75,8 @@ pub(super) struct DiffOptions {
     table: TableOptions,
 }
 
-/// The number of kernels in a table.
-const TOP: usize = 20;
+/// The largest number of kernels in a table without `--top`.
+const DEFAULT_TOP: usize = 20;
 
 impl Options for DiffOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
@@ -90,13 +90,13 @@ impl Options for DiffOptions {
         let (mut report, mut seen) = (DiffReport::new(old, new), Seen::default());
         // Pipes are read one at a time only if several items have one. Here, only files that the command line names may
         // be pipes, and these are a single pair.
-        let in_turn = false;
+        let one_by_one = false;
         let written = to_stdout(|out| {
             let (mut printer, mut written) = (Printer::begin(self, out)?, Ok(()));
             let mut compared_files = ComparedFiles::default();
             files::for_each(
                 pairs,
-                in_turn,
+                one_by_one,
                 |pair| pair.compare(&job, self.listed()),
                 Compared::weight,
                 |compared| match compared {
@@ -116,7 +116,7 @@ impl Options for DiffOptions {
             report.total = total;
             report.failures = failures(&conditions, &report.total);
             let matches = patterns::ensure_match(self.allow_none, &seen, &job.selection, &paths, !problems.is_empty());
-            // A filter that matches nothing is another error.
+            // If `--target` matches nothing, that is the error, which is returned below.
             if matches.is_ok() {
                 self.add_error_if_not_judged(&conditions, &report, &mut problems);
             }
@@ -135,7 +135,7 @@ impl Options for DiffOptions {
     }
 }
 
-/// Returns the conditions that are met.
+/// Returns a failure for each condition of `--fail-on` that is met.
 fn failures(conditions: &DiffConditions, total: &DiffTotals) -> Vec<Failure> {
     let demangler = Demangler::default();
     conditions.failures(total, &|name| demangler.demangled(name))
@@ -148,6 +148,7 @@ enum Printer<'r, 'o> {
 }
 
 impl<'r, 'o> Printer<'r, 'o> {
+    /// Begins the report in the form that the options ask for.
     fn begin(options: &'r DiffOptions, out: Out<'o>) -> anyhow::Result<Self> {
         let DiffOptions { old, new, .. } = options;
         if options.json {
@@ -186,7 +187,7 @@ fn without_code(path: &Path) -> String {
 impl DiffOptions {
     /// Returns the largest number of kernels that are listed: in the table, or of each file.
     fn top(&self) -> usize {
-        self.top.unwrap_or(if self.json { usize::MAX } else { TOP })
+        self.top.unwrap_or(if self.json { usize::MAX } else { DEFAULT_TOP })
     }
 
     /// Returns the largest number of kernels that are listed of each pair of files, and which kernels these are. In a

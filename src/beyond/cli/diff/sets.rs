@@ -80,14 +80,14 @@ fn pairs(
 ) -> Vec<FilePair> {
     if !old.is_dir() {
         // A path that is not a directory is never an error in these lists: only opening it shows whether it exists.
-        let [old, new_file] = [old_files, new_files].map(|files| files.into_iter().flatten().next());
-        return vec![FilePair { path: new.clone(), old, new: new_file }];
+        let [old_file, new_file] = [old_files, new_files].map(|files| files.into_iter().flatten().next());
+        return vec![FilePair { path: new.clone(), old: old_file, new: new_file }];
     }
     let mut old_files = by_path_below(old, old_files, problems);
     let mut pairs = Vec::new();
-    for (path, new) in by_path_below(new, new_files, problems) {
-        let old = old_files.remove(&path);
-        pairs.push(FilePair { path, old, new: Some(new) });
+    for (path, new_file) in by_path_below(new, new_files, problems) {
+        let old_file = old_files.remove(&path);
+        pairs.push(FilePair { path, old: old_file, new: Some(new_file) });
     }
     // Files of different paths are paired too, by rules that ignore more and more. The rules ignore the version of a
     // library, the hash in its name, its directory, and last the version of a package. Each rule sees only files that
@@ -100,7 +100,7 @@ fn pairs(
     pairs
 }
 
-/// Returns the files of a directory, by their paths below it.
+/// Returns the files of a directory, by their paths below it. Adds the errors in `files` to `problems`.
 fn by_path_below(root: &Path, files: ListedFiles, problems: &mut Vec<Problem>) -> BTreeMap<PathBuf, WorkFile> {
     let mut by_path = BTreeMap::new();
     for file in files {

@@ -18,6 +18,9 @@ use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow};
 use crate::beyond::cli::print::text::{Text, Tone};
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 
+/// The space before each line of a table.
+const INDENT: usize = 4;
+
 /// The text report of all files. If directories are compared, each file that differs has a line.
 pub(super) struct DiffTable<'r, 'o> {
     roots: ComparedRoots<'r>,
@@ -251,7 +254,7 @@ impl DiffText<'_, '_> {
             Column::number("", GpuRow::percentage),
             Column::name("", GpuRow::note),
         ];
-        self.text.write_table(Table { indent: 4, columns }, || rows.iter())
+        self.text.write_table(Table { indent: INDENT, columns }, || rows.iter())
     }
 
     /// Writes the numbers of kernels, and the table of the kernels that differ. Writes nothing if no code object that
@@ -270,7 +273,7 @@ impl DiffText<'_, '_> {
         let place_column = if places.are_equal { PlaceColumn::None } else { PlaceColumn::File };
         // `--sort` of `kernels` sorts by a column. These rows are sorted by `severity`.
         let sort_key = None;
-        kernels::table::write_kernels(|| listed.iter().copied(), place_column, sort_key, 4, &mut self.text)
+        kernels::table::write_kernels(|| listed.iter().copied(), place_column, sort_key, INDENT, &mut self.text)
     }
 
     /// Returns the line before the table of kernels: their numbers, and which of them the table lists.

@@ -109,7 +109,7 @@ impl ServingNumber {
     fn is_needed(&self) -> bool {
         match self {
             Self::Libraries(libraries) => libraries.all > 1 || libraries.complete == 0,
-            Self::Bundles(bundles) => bundles.bundles > 1 || bundles.serving == 0,
+            Self::Bundles(served) => served.bundles > 1 || served.serving == 0,
             Self::Unknown => false,
         }
     }
@@ -120,9 +120,9 @@ impl ServingNumber {
 struct GpuLine {
     targets: Vec<String>,
     serving: ServingNumber,
-    /// The number of bundles in each file that serve them, if files have columns.
+    /// For each file that has a column, the number of its bundles that serve these GPUs.
     by_file: Vec<ServedBundles>,
-    /// Whether the GPUs of this machine load code for one of them.
+    /// Whether the GPUs of this machine load code for any of these targets.
     is_loaded_here: bool,
     /// The sums of the code objects for these GPUs.
     sums: Line,
@@ -157,7 +157,8 @@ impl GpuLine {
     }
 }
 
-/// Returns the lines of GPUs in their order, without the host. Merges GPUs of a family unless `is_full` is set.
+/// Returns the lines of GPUs in the order of [`listed_order`], without the host. Merges GPUs of a family unless
+/// `is_full` is set. `files` has the numbers for columns of files.
 fn gpu_lines(totals: &[Line], servers: Servers<'_>, files: Option<&ByFile>, is_full: bool) -> Vec<GpuLine> {
     let serving = servers.serving();
     let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
@@ -187,15 +188,16 @@ const WIDE: usize = 100;
 /// The space before a line.
 const INDENT: usize = 2;
 
-/// The width of a size and of a stored size, each with the space before it. The table of libraries has the same widths,
-/// so that its sizes are below those of the GPUs.
-const SIZE: usize = 10;
-const STORED: usize = 11;
+/// The least widths of a size and of a stored size in the table of GPUs, each with the space before it. The table of
+/// libraries uses the first for both.
+const SIZE_WIDTH: usize = 10;
+const STORED_WIDTH: usize = 11;
 
 /// Other columns are left out before the name of a GPU gets narrower than this.
 const NAME_MIN: usize = 14;
 
-/// The most width of the names of GPUs that is taken from the products. A longer name makes the table wider.
+/// The largest width of the names of GPUs that leaves less room for products. A longer name makes the table wider
+/// instead.
 const LABEL_MAX: usize = 24;
 
 /// The least room for products, and the least room beside bars, which are left out otherwise.
@@ -204,8 +206,8 @@ const PRODUCTS_BESIDE_BAR: usize = 30;
 /// The room for products beside columns of files, if names of GPUs are short.
 const PRODUCTS_BESIDE_FILES: usize = 16;
 
-/// The width of the bars of sizes: of a table that is this many times wider, and never wider than [`BAR`].
-const BAR_SHARE: usize = 10;
+/// The width of a table, divided by this, is the width of its bars, which is never larger than [`BAR`].
+const BAR_DIVISOR: usize = 10;
 
 /// The columns that the table of GPUs has room for.
 struct GpuColumns {
@@ -222,8 +224,8 @@ struct GpuColumns {
 }
 
 impl GpuColumns {
-    /// Chooses the columns. Those of `files`, and the names of GPUs, get their width first, and the products what is
-    /// left.
+    /// Chooses the columns, and divides the width of the table: the products get the width that all other columns
+    /// leave. `is_full` and `is_compressed` are those of [`write`].
     fn new(
         lines: &[GpuLine],
         servers: Servers<'_>,
@@ -232,19 +234,19 @@ impl GpuColumns {
         style: Style,
     ) -> Self {
         let width = style.width.unwrap_or(WIDE);
-        let label = widest(lines.iter().map(|line| line.label(style, is_full)), "GPU");
-        let has_serving = files.is_none_or(ByFile::is_table) && lines.iter().any(|line| line.serving.is_needed());
+        let label_width = widest(lines.iter().map(|line| line.label(style, is_full)), "GPU");
+        let has_serving = files.is_none_or(ByFile::has_own_table) && lines.iter().any(|line| line.serving.is_needed());
         let has_stored = is_compressed && !is_full && width >= WIDE;
-        // `SIZE` and `STORED` include the space before them.
-        let mut used = INDENT + SIZE + label.min(LABEL_MAX) + files.map_or(0, ByFile::width);
+        // `SIZE_WIDTH` and `STORED_WIDTH` include the space before the column.
+        let mut used = INDENT + SIZE_WIDTH + label_width.min(LABEL_MAX) + files.map_or(0, ByFile::width);
         if has_serving {
             used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());
         }
         if has_stored {
-            used += STORED;
+            used += STORED_WIDTH;
         }
         let room = width.saturating_sub(used + GAP);
-        let widest_bar = (width / BAR_SHARE).min(BAR);
+        let widest_bar = (width / BAR_DIVISOR).min(BAR);
         let has_bars = !is_full
             && lines.len() >= 2
             && files.is_none()
@@ -252,19 +254,23 @@ impl GpuColumns {
             && room >= GAP + widest_bar + PRODUCTS_BESIDE_BAR;
         let bar = if has_bars { widest_bar } else { 0 };
         let room = if has_bars { room - GAP - bar } else { room };
-        // Beside columns of files, long names of GPUs take room from the products. There, only products are shortened,
-        // unless a name is very long.
-        let has_files = files.is_some_and(|files| !files.is_table());
-        let least = if has_files { PRODUCTS_BESIDE_FILES / 2 } else { PRODUCTS_MIN };
-        let when_narrow =
-            if has_files && label <= LABEL_MAX { WhenNarrow::Stays } else { WhenNarrow::Shortened(NAME_MIN) };
-        Self { when_narrow, has_serving, has_stored, bar, products: room.max(least) }
+        // Beside columns of files, long names of GPUs take up to half of the room for products. There, only products
+        // are shortened, unless a name is very long.
+        let has_file_columns = files.is_some_and(|files| !files.has_own_table());
+        let products_min = if has_file_columns { PRODUCTS_BESIDE_FILES / 2 } else { PRODUCTS_MIN };
+        let when_narrow = if has_file_columns && label_width <= LABEL_MAX {
+            WhenNarrow::Stays
+        } else {
+            WhenNarrow::Shortened(NAME_MIN)
+        };
+        Self { when_narrow, has_serving, has_stored, bar, products: room.max(products_min) }
     }
 }
 
 /// Writes the table of the GPUs. If `is_full`, each GPU has a line with all its products. Otherwise GPUs of a family
-/// may share a line, the last number has a bar, and only as many products are named as fit into the width of the output,
-/// or into 80 columns. If some code `is_compressed`, wide tables that are not full also have the stored sizes.
+/// may share a line, the last number of each line has a bar, and only as many products are named as fit into the width
+/// of the output, or into 80 columns. If some code `is_compressed`, wide tables that are not full also have the stored
+/// sizes.
 pub(super) fn write(
     totals: &[Line],
     servers: Servers<'_>,
@@ -274,8 +280,8 @@ pub(super) fn write(
     let style = if is_full { text.style } else { text.style.with_width() };
     let files = match servers {
         Servers::Libraries(libraries) if !is_full => {
-            let used = INDENT + NAME_MIN + SIZE + GAP + PRODUCTS_BESIDE_FILES;
-            ByFile::new(libraries, style.width.unwrap_or(WIDE).saturating_sub(used))
+            let other_columns = INDENT + NAME_MIN + SIZE_WIDTH + GAP + PRODUCTS_BESIDE_FILES;
+            ByFile::new(libraries, style.width.unwrap_or(WIDE).saturating_sub(other_columns))
         }
         _ => None,
     };
@@ -297,10 +303,10 @@ pub(super) fn write(
         columns.push(Column { title: name.to_owned().into(), when_narrow: WhenNarrow::Stays, ..served });
     }
     let size = Column::number("SIZE", |line: &GpuLine| line.sums.size());
-    columns.push(Column { width: SIZE - GAP, when_narrow: WhenNarrow::Stays, ..size });
+    columns.push(Column { width: SIZE_WIDTH - GAP, when_narrow: WhenNarrow::Stays, ..size });
     if shown.has_stored {
         let stored = Column::number("STORED", move |line: &GpuLine| line.sums.stored(style));
-        columns.push(Column { width: STORED - GAP, when_narrow: WhenNarrow::LeftOut(2), ..stored });
+        columns.push(Column { width: STORED_WIDTH - GAP, when_narrow: WhenNarrow::LeftOut(2), ..stored });
     }
     if shown.bar > 0 {
         let has_stored = shown.has_stored;
@@ -336,8 +342,9 @@ const LISTED_LIBRARIES_MAX: usize = 40;
 pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: &mut Text<'_>) -> io::Result<()> {
     let mut listed = libraries.by_name();
     let number = libraries.len();
+    let are_too_many = number > LISTED_LIBRARIES_MAX;
     // The largest libraries are selected by size, and then listed by name.
-    if number > LISTED_LIBRARIES_MAX {
+    if are_too_many {
         listed.sort_by_cached_key(|library| Reverse(library.sizes().stored));
         listed.truncate(LISTED_LIBRARIES_MAX);
         listed.sort_by(|one, other| natural_order(&one.name, &other.name));
@@ -350,7 +357,7 @@ pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: 
         }
     }
     let largest = libraries.iter().map(|library| library.sizes().stored).max().unwrap_or_default();
-    if number > LISTED_LIBRARIES_MAX {
+    if are_too_many {
         text.write_item(&format!("the largest {LISTED_LIBRARIES_MAX} of {}:", count(number, "library", "libraries")))?;
     }
     let has_one_table = by_package.len() == 1;
@@ -364,7 +371,8 @@ pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: 
 }
 
 /// Writes a table of the libraries in a package, or of files that are libraries themselves. If `is_only_package`, the
-/// heading leaves out the name of the package. A bar has its full length for the stored size `largest`.
+/// heading leaves out the name of the package. A bar has its full length for the stored size `largest`. If some code
+/// `is_compressed`, the table also has the stored sizes.
 fn write_package(
     libraries: &[&Library],
     is_only_package: bool,
@@ -378,13 +386,13 @@ fn write_package(
     if !common.is_empty() {
         let pattern = common.pattern();
         // The part of the pattern inside the parentheses is about the members of the package.
-        let in_package = match pattern.split_once('(') {
+        let shown_pattern = match pattern.split_once('(') {
             Some((_, member)) if is_only_package => member.trim_end_matches(')'),
             _ => &pattern,
         };
         // A pattern of `*` alone says nothing about the names.
-        if in_package != "*" {
-            heading = format!("{heading}: {}", printable(in_package));
+        if shown_pattern != "*" {
+            heading = format!("{heading}: {}", printable(shown_pattern));
         }
     }
     text.write_subheading(&heading)?;
@@ -396,14 +404,15 @@ fn write_package(
     let mut columns = vec![
         Column::name("LIBRARY", |(name, ..): &Row<'_>| name.clone()),
         Column::number("COUNT", |(_, _, sizes): &Row<'_>| sizes.code_objects.to_string()),
-        Column { width: SIZE - GAP, when_narrow: WhenNarrow::Stays, ..size },
+        Column { width: SIZE_WIDTH - GAP, when_narrow: WhenNarrow::Stays, ..size },
     ];
     if is_compressed {
         let stored = Column::number("STORED", |(_, _, sizes): &Row<'_>| bytes(sizes.stored));
-        columns.push(Column { width: SIZE - GAP, ..stored });
+        columns.push(Column { width: SIZE_WIDTH - GAP, ..stored });
     }
     let bar = Column::label("", move |(_, _, sizes): &Row<'_>| Cell::Bar { part: sizes.stored, whole: largest });
     columns.push(Column { when_narrow: WhenNarrow::Bar, width: BAR, ..bar });
     let mut text = text.with_style(text.style.with_width());
-    text.write_table(Table { indent: 4, columns }, || rows.iter())
+    let indent = 4;
+    text.write_table(Table { indent, columns }, || rows.iter())
 }

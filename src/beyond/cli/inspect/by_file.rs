@@ -13,10 +13,10 @@ use crate::beyond::cli::print::table::{GAP, columns_of};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::count;
 
-/// The least width of a column, for words such as `10/12`.
-const WORD: usize = 5;
+/// The least width of a column of a file, for words such as `10/12`.
+const COLUMN_MIN: usize = 5;
 
-/// The most files in a table of their own. `--matrix` shows more.
+/// The largest number of files in a table of their own. More files have no table here, but one with `--matrix`.
 const LISTED_FILES_MAX: usize = 20;
 
 /// The files with the GPUs that they serve.
@@ -28,16 +28,17 @@ pub(super) struct ByFile {
 }
 
 impl ByFile {
-    /// Returns the files, or `None` unless there are several. Their columns take at most `room`.
+    /// Returns the files, or `None` in the cases of [`ServedFiles::new`]. The files have columns only if all columns
+    /// together, with the spaces before them, are not wider than `room`.
     pub(super) fn new(libraries: &Libraries, room: usize) -> Option<Self> {
         let served = ServedFiles::new(libraries)?;
-        let widths = served.files.iter().map(|file| GAP + columns_of(&file.name).max(WORD));
+        let widths = served.files.iter().map(|file| GAP + columns_of(&file.name).max(COLUMN_MIN));
         let mut columns = None;
         if widths.sum::<usize>() <= room {
             let mut by_gpu = HashMap::new();
             for (index, group) in served.groups.iter().enumerate() {
                 for gpu in &group.gpus {
-                    by_gpu.insert(gpu.name().to_owned(), numbers_of(&served.files, index));
+                    by_gpu.insert(gpu.name().to_owned(), served_by_file(&served.files, index));
                 }
             }
             columns = Some(by_gpu);
@@ -46,7 +47,7 @@ impl ByFile {
     }
 
     /// Returns whether there is no room for columns, so that the files have a table of their own.
-    pub(super) fn is_table(&self) -> bool {
+    pub(super) fn has_own_table(&self) -> bool {
         self.columns.is_none()
     }
 
@@ -56,7 +57,7 @@ impl ByFile {
         files.iter().map(|file| file.name.as_str())
     }
 
-    /// Returns the number of bundles in each column that serve a GPU, or nothing without columns.
+    /// Returns, for each column, the number of bundles of its file that serve a GPU. Returns nothing without columns.
     pub(super) fn served(&self, gpu: &str) -> Vec<ServedBundles> {
         let columns = self.columns.as_ref();
         columns.and_then(|by_gpu| by_gpu.get(gpu)).cloned().unwrap_or_default()
@@ -64,10 +65,10 @@ impl ByFile {
 
     /// Returns the width of the columns.
     pub(super) fn width(&self) -> usize {
-        self.names().map(|name| GAP + columns_of(name).max(WORD)).sum()
+        self.names().map(|name| GAP + columns_of(name).max(COLUMN_MIN)).sum()
     }
 
-    /// Writes what the columns mean or, without columns, the table of files.
+    /// Writes the legend of the columns or, without columns, the table of files, unless there are too many.
     pub(super) fn write_rest(&self, text: &mut Text<'_>) -> io::Result<()> {
         let ServedFiles { groups, files } = &self.served;
         if self.columns.is_some() {
@@ -85,12 +86,13 @@ impl ByFile {
             rows.push((&file.name, gpus));
         }
         text.write_subheading(&count(files.len(), "file", "files"))?;
-        write_names(["FILE", "GPUS"], rows, 4, text)
+        let indent = 4;
+        write_names(["FILE", "GPUS"], rows, indent, text)
     }
 }
 
-/// Returns the numbers of all files for the GPUs of a group.
-fn numbers_of(files: &[ServedFile], group: usize) -> Vec<ServedBundles> {
+/// Returns the number of bundles of each file that serve the GPUs of the group with this index.
+fn served_by_file(files: &[ServedFile], group: usize) -> Vec<ServedBundles> {
     files.iter().map(|file| file.served.get(group).copied().unwrap_or_default()).collect()
 }
 

@@ -30,7 +30,8 @@ pub(super) enum TableRows {
 }
 
 impl TableRows {
-    pub(super) fn is_each(self) -> bool {
+    /// Returns whether each code object has its own line.
+    pub(super) fn is_one_per_object(self) -> bool {
         matches!(self, Self::Each | Self::EachWithUri)
     }
 
@@ -72,7 +73,7 @@ pub(super) struct Line {
     /// The kind of image, or `None` if too little was inflated to know it.
     kind: Option<ContentKind>,
     /// Whether the kind of some of the code objects is unknown.
-    unsure: bool,
+    has_unknown_kind: bool,
     pub(super) sizes: Sizes,
     /// The sizes that count in sums: 0 for a container, whose contents have lines of their own.
     pub(super) counted: Sizes,
@@ -115,15 +116,15 @@ pub(super) fn group_lines(group: &[BundleContents], rows: TableRows) -> Vec<Line
 fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableRows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     // The indices of the lines of each ID. Lines with the same ID have different kinds of images.
-    let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    let mut indices_by_id: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (id, line) in code_objects {
-        let same_id = known.entry(id).or_default();
-        let is_same = |index: &usize| lines.get(*index).is_some_and(|same| same.merges_with(&line));
-        let same_line = if rows.is_each() { None } else { same_id.iter().copied().find(is_same) };
-        match same_line.and_then(|index| lines.get_mut(index)) {
-            Some(same) => same.add(&line),
+        let indices = indices_by_id.entry(id).or_default();
+        let can_merge = |index: &usize| lines.get(*index).is_some_and(|earlier| earlier.merges_with(&line));
+        let index = if rows.is_one_per_object() { None } else { indices.iter().copied().find(can_merge) };
+        match index.and_then(|index| lines.get_mut(index)) {
+            Some(earlier) => earlier.add(&line),
             None => {
-                same_id.push(lines.len());
+                indices.push(lines.len());
                 lines.push(line);
             }
         }
@@ -146,13 +147,14 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
 }
 
 impl Line {
-    /// Returns the line of a single code object.
+    /// Returns the line of a single code object, which [`merged`] may merge with others. Its label depends on `rows`.
+    /// `targets` keeps the targets of IDs that were parsed before.
     pub(super) fn new<'c>(code_object: &'c CodeObject, rows: TableRows, targets: &mut Targets<'c>) -> Self {
         let (bundle, kind) = (&code_object.bundle, code_object.kind);
         let id = printable_start(&code_object.shown_id(), LABEL_MAX);
-        // A line for a single code object begins with its place: the key in a kpack archive, or the number of its
-        // bundle.
-        let label = if !rows.is_each() {
+        // A line that is never merged begins with the place of its code object: the key in a kpack archive, or the
+        // number of its bundle.
+        let label = if !rows.is_one_per_object() {
             id
         } else if bundle.format.has(Rule::Archive)
             && let Some(key) = bundle.place.steps().last()
@@ -167,9 +169,10 @@ impl Line {
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
         let is_share = code_object.has_shared_size();
         // The line shows the sizes of the code object itself. Sums take `counted`, where nothing counts twice.
-        let (sizes, counted, unsure) = (code_object.own_sizes(), code_object.sizes(), kind.is_none());
+        let (sizes, counted) = (code_object.own_sizes(), code_object.sizes());
+        let has_unknown_kind = kind.is_none();
         let uri = if rows == TableRows::EachWithUri { Some(shown_uri(code_object)) } else { None };
-        Self { label, accent, kind, unsure, sizes, counted, is_share, gpu, served: None, uri }
+        Self { label, accent, kind, has_unknown_kind, sizes, counted, is_share, gpu, served: None, uri }
     }
 
     /// Returns the line of a GPU, about code objects of any kind.
@@ -179,7 +182,7 @@ impl Line {
             accent: label.len(),
             label,
             kind: None,
-            unsure: *has_unknown_kind,
+            has_unknown_kind: *has_unknown_kind,
             sizes: *sizes,
             counted: *sizes,
             is_share: *is_share,
@@ -189,10 +192,10 @@ impl Line {
         }
     }
 
-    /// Adds a code object with the same label, or a line of such code objects.
+    /// Adds the code objects of another line to this line, which keeps its label.
     pub(super) fn add(&mut self, more: &Self) {
         self.kind = self.kind.or(more.kind);
-        self.unsure |= more.unsure;
+        self.has_unknown_kind |= more.has_unknown_kind;
         self.sizes += more.sizes;
         self.counted += more.counted;
         self.is_share |= more.is_share;
@@ -214,7 +217,7 @@ impl Line {
             Some(kind) => kind.name(),
             None => "",
         };
-        if self.unsure { format!("{name}?") } else { name.to_owned() }
+        if self.has_unknown_kind { format!("{name}?") } else { name.to_owned() }
     }
 
     /// Returns whether the code objects count in sums. A container does not; its contents do.
@@ -249,6 +252,7 @@ impl Line {
         }
     }
 
+    /// Returns the share of the stored size in `whole`, or an empty text for a line that does not count in sums.
     fn share(&self, whole: u64) -> String {
         if self.is_counted() { percent(self.counted.stored, whole) } else { String::new() }
     }
@@ -259,26 +263,29 @@ impl Line {
 pub(super) struct LineColumns {
     /// The title of the column of labels.
     pub(super) title: &'static str,
+    /// Whether there is a column with the kinds of images.
     pub(super) has_kinds: bool,
-    /// Whether there are products, as far as some are known.
+    /// Whether there is a column of products, if products are known for any of the lines.
     pub(super) has_products: bool,
     /// Whether stored sizes differ from the sizes.
     pub(super) is_compressed: bool,
 }
 
-/// The width of products in a table without a limit, and the least width that they get in others.
-const PRODUCTS: usize = 40;
+/// The largest width of products, which they also get in a table of unlimited width.
+const PRODUCTS_MAX: usize = 40;
+/// The least width of products in a table of limited width.
 const PRODUCTS_MIN: usize = 14;
 
 /// The width that products leave to bars, if there is room for both.
 const BAR_BESIDE_PRODUCTS: usize = 8;
 
-/// Writes a table. Shares and bars are relative to the sizes in `scale`.
+/// Writes a table with the columns that `shown` asks for, with sizes, and with bars or URIs. Shares and bars are
+/// relative to the sizes in `scale`.
 pub(super) fn write_lines(lines: &[Line], scale: Scale, shown: LineColumns, text: &mut Text<'_>) -> io::Result<()> {
     let style = text.style;
     let has_products = shown.has_products && lines.iter().any(|line| !products_of(&line.gpu).is_empty());
-    // A narrow terminal loses the columns SHARE (if there are products), PRODUCTS, IMAGE, STORED and COUNT, in this
-    // order.
+    // The ranks in `LeftOut` let a narrow terminal lose the columns SHARE (if there are products), PRODUCTS, IMAGE,
+    // STORED and COUNT, in this order.
     let mut columns = vec![Column {
         when_narrow: WhenNarrow::Shortened(LABEL_MIN),
         width: TITLE_MIN,
@@ -314,12 +321,12 @@ pub(super) fn write_lines(lines: &[Line], scale: Scale, shown: LineColumns, text
     let when_narrow = if has_products { WhenNarrow::LeftOut(4) } else { WhenNarrow::Stays };
     columns.push(Column { gap: 1, width: SHARE_MIN, when_narrow, ..share });
     let mut table = Table { indent: INDENT, columns };
-    let room = match style.width {
+    let products_width = match style.width {
         Some(width) => {
             let used = table.width_of(lines.iter()) + GAP + BAR_BESIDE_PRODUCTS + GAP;
-            width.saturating_sub(used).clamp(PRODUCTS_MIN, PRODUCTS)
+            width.saturating_sub(used).clamp(PRODUCTS_MIN, PRODUCTS_MAX)
         }
-        None => PRODUCTS,
+        None => PRODUCTS_MAX,
     };
     if lines.iter().any(|line| line.uri.is_some()) {
         table.columns.push(Column::label("URI", |line: &Line| line.uri.clone().unwrap_or_default()));
@@ -328,7 +335,7 @@ pub(super) fn write_lines(lines: &[Line], scale: Scale, shown: LineColumns, text
         table.columns.push(Column { when_narrow: WhenNarrow::Bar, width: BAR, ..bar });
     }
     if has_products {
-        let products = move |line: &Line| some_products_of(&[&line.gpu], room, style.range());
+        let products = move |line: &Line| some_products_of(&[&line.gpu], products_width, style.range());
         table.columns.push(Column { when_narrow: WhenNarrow::LeftOut(3), ..Column::label("PRODUCTS", products) });
     }
     text.write_table(table, || lines.iter())
@@ -353,7 +360,7 @@ mod tests {
             served: None,
             uri: None,
             kind: Some(ContentKind::Elf),
-            unsure: false,
+            has_unknown_kind: false,
             sizes,
             counted: sizes,
             is_share: true,

@@ -11,11 +11,14 @@ use crate::beyond::cli::print::table::{Cell, Column, GAP, Table, WhenNarrow, wid
 use crate::beyond::cli::print::text::{Style, Text, Tone};
 use crate::beyond::cli::print::units::{count, grouped};
 
-/// The width of names that counts when the width of a table is limited. Longer names are shortened to it if necessary.
-const NAME: usize = 32;
+/// The first column counts with at most this width when a table must be narrow enough. Longer names can be shortened to
+/// it.
+const NAMES_WIDTH_MAX: usize = 32;
 
-/// The title of the first column: with libraries as rows, and with GPUs as rows.
-const TITLES: [&str; 2] = ["LIBRARY", "GPU"];
+/// The title of the first column if rows are libraries.
+const LIBRARY_TITLE: &str = "LIBRARY";
+/// The title of the first column if rows are GPUs.
+const GPU_TITLE: &str = "GPU";
 
 /// Writes the tables, or the reason why they cannot be shown.
 pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
@@ -26,19 +29,19 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         text.write_line("no bundles with code for GPUs")?;
         return write_left_out(&served, text);
     }
-    // A package may have hundreds of columns, so even a file gets tables of 80 columns.
+    // A package may have hundreds of libraries, so the width of tables is limited in files and pipes too.
     let mut text = text.with_style(text.style.with_width());
     let tables = tables(&served, text.style);
-    for (position, (heading, grids)) in tables.iter().enumerate() {
-        if position > 0 {
+    for (index, (heading, grids)) in tables.iter().enumerate() {
+        if index > 0 {
             text.write_empty_line()?;
         }
         if let Some(heading) = heading {
             text.write_line(heading)?;
             text.write_empty_line()?;
         }
-        for (position, grid) in grids.iter().enumerate() {
-            if position > 0 {
+        for (index, grid) in grids.iter().enumerate() {
+            if index > 0 {
                 text.write_empty_line()?;
             }
             grid.write(&mut text)?;
@@ -50,21 +53,21 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         text.write_line(&line)?;
     }
     let grids = tables.iter().flat_map(|(_, grids)| grids);
-    text.write_line(&legend(grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, served)| served))))
+    text.write_line(&legend(grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, cells)| cells))))
 }
 
-/// Returns tables, each with the heading of [`heading_of`]: one for all libraries if it is narrow enough, and otherwise
-/// one for each package.
+/// Returns the tables, in groups with a heading of [`heading_of`] each: one group for all libraries if its tables are
+/// narrow enough, and otherwise one for each package.
 fn tables(served: &ServedTable<'_>, style: Style) -> Vec<(Option<String>, Vec<Grid>)> {
     let width = style.width.unwrap_or(usize::MAX);
-    if let Some(grids) = Grid::narrow(served, style, width) {
+    if let Some(grids) = Grid::first_that_fits(served, style, width) {
         return vec![(heading_of(served), grids)];
     }
     let mut tables = Vec::new();
     for table in served.split_by_package() {
-        let grids = match Grid::narrow(&table, style, width) {
+        let grids = match Grid::first_that_fits(&table, style, width) {
             Some(grids) => grids,
-            None => Grid::of_width(&table, style, width),
+            None => Grid::split_to_fit(&table, style, width),
         };
         tables.push((heading_of(&table), grids));
     }
@@ -101,14 +104,15 @@ pub(super) fn legend<'s>(cells: impl Iterator<Item = &'s ServedBundles>) -> Stri
     legend
 }
 
-/// Writes a line with the number of libraries that are not in the table, by the reason. Writes nothing if all are.
+/// Writes a line with the number of libraries that are not in the table, by the reason. Writes nothing if every library
+/// is in the table.
 fn write_left_out(served: &ServedTable<'_>, text: &mut Text<'_>) -> io::Result<()> {
-    let (mut number, mut reasons) = (0, Vec::new());
+    let (mut number, mut by_reason) = (0, Vec::new());
     for (reason, libraries) in &served.left_out {
         number += libraries.len();
-        reasons.push((libraries.len(), reason.text()));
+        by_reason.push((libraries.len(), reason.text()));
     }
-    let reasons = match reasons.as_slice() {
+    let reasons = match by_reason.as_slice() {
         [] => return Ok(()),
         [(_, reason)] => (*reason).to_owned(),
         several => {
@@ -117,6 +121,7 @@ fn write_left_out(served: &ServedTable<'_>, text: &mut Text<'_>) -> io::Result<(
             each.join("; ")
         }
     };
+    // Users know these as places: a file whose code is not in a bundle, for example, need not be a library.
     text.write_line(&format!("not in the table: {} ({reasons})", count(number, "place", "places")))
 }
 
@@ -128,15 +133,17 @@ struct Grid {
     title: &'static str,
     /// The titles of the other columns.
     titles: Vec<String>,
-    /// The name of each row, and its cells.
-    rows: Vec<(String, Vec<ServedBundles>)>,
+    rows: Vec<GridRow>,
 }
 
+/// The name of a row, and its cells.
+type GridRow = (String, Vec<ServedBundles>);
+
 impl Grid {
-    /// Returns the first of three layouts whose tables are all narrow enough, or `None` if none is. The layouts are a
-    /// table with libraries as rows, such a table for each vendor of GPUs, and a table for each vendor with GPUs as
-    /// rows.
-    fn narrow(served: &ServedTable<'_>, style: Style, width: usize) -> Option<Vec<Self>> {
+    /// Returns the tables of the first of three layouts whose tables all fit into `width`, or `None` if no layout fits.
+    /// The layouts are one table with libraries as rows, such a table for each vendor of GPUs, and a table for each
+    /// vendor with GPUs as rows.
+    fn first_that_fits(served: &ServedTable<'_>, style: Style, width: usize) -> Option<Vec<Self>> {
         let whole = Self::new(&served.libraries, &served.groups, style);
         let by_vendor = whole.split_by_vendor(served);
         let transposed = by_vendor.iter().map(Self::transposed).collect();
@@ -144,17 +151,16 @@ impl Grid {
     }
 
     /// Returns several tables for the GPUs of each vendor, each with only as many columns as fit into `width`.
-    fn of_width(served: &ServedTable<'_>, style: Style, width: usize) -> Vec<Self> {
+    fn split_to_fit(served: &ServedTable<'_>, style: Style, width: usize) -> Vec<Self> {
         let by_vendor = Self::new(&served.libraries, &served.groups, style).split_by_vendor(served);
         by_vendor.iter().flat_map(|grid| grid.split_by_width(width)).collect()
     }
 
     /// Returns the table with libraries as rows.
     fn new(libraries: &[ServedLibrary<'_>], groups: &[GpuGroup], style: Style) -> Self {
-        let [title, _] = TITLES;
         let titles = groups.iter().map(|group| group.label(style.range())).collect();
         let rows = libraries.iter().map(|library| (library.name.clone(), library.served.clone())).collect();
-        Self { title, titles, rows }
+        Self { title: LIBRARY_TITLE, titles, rows }
     }
 
     /// Returns a table for the GPUs of each vendor, with the libraries that have code for them.
@@ -163,7 +169,7 @@ impl Grid {
         let mut start = 0;
         for groups in served.groups.chunk_by(|one, next| one.vendor() == next.vendor()) {
             let mut table = self.with_columns(start, groups.len());
-            table.rows.retain(|(_, served)| served.iter().any(|served| served.bundles > 0));
+            table.rows.retain(|(_, cells)| cells.iter().any(|served| served.bundles > 0));
             tables.push(table);
             start += groups.len();
         }
@@ -174,26 +180,27 @@ impl Grid {
     fn with_columns(&self, start: usize, number: usize) -> Self {
         let titles = self.titles.iter().skip(start).take(number).cloned().collect();
         let mut rows = Vec::new();
-        for (name, served) in &self.rows {
-            rows.push((name.clone(), served.iter().skip(start).take(number).copied().collect()));
+        for (name, cells) in &self.rows {
+            rows.push((name.clone(), cells.iter().skip(start).take(number).copied().collect()));
         }
         Self { title: self.title, titles, rows }
     }
 
     /// Returns the table with GPUs as rows and libraries as columns.
     fn transposed(&self) -> Self {
-        let [_, title] = TITLES;
         let mut rows = Vec::new();
         for (index, gpu) in self.titles.iter().enumerate() {
-            let served = self.rows.iter().filter_map(|(_, served)| served.get(index).copied()).collect();
-            rows.push((gpu.clone(), served));
+            let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(index).copied()).collect();
+            rows.push((gpu.clone(), cells));
         }
-        Self { title, titles: self.rows.iter().map(|(name, _)| name.clone()).collect(), rows }
+        Self { title: GPU_TITLE, titles: self.rows.iter().map(|(name, _)| name.clone()).collect(), rows }
     }
 
-    /// Returns tables that are not wider than this, with at least one column of cells each.
+    /// Splits the table by columns into tables that are not wider than `width`. A table of only one column of cells may
+    /// be wider.
     fn split_by_width(&self, width: usize) -> Vec<Self> {
         let mut tables = Vec::new();
+        // The next table: its first column, the number of its columns, and its width.
         let (mut start, mut number, mut used) = (0, 0, self.width_of_names());
         for (index, _) in self.titles.iter().enumerate() {
             let column = GAP + self.width_of_column(index);
@@ -217,22 +224,21 @@ impl Grid {
     }
 
     fn width_of_names(&self) -> usize {
-        widest(self.rows.iter().map(|(name, _)| name), self.title).min(NAME)
+        widest(self.rows.iter().map(|(name, _)| name), self.title).min(NAMES_WIDTH_MAX)
     }
 
     fn width_of_column(&self, index: usize) -> usize {
         let title = self.titles.get(index).map(String::as_str).unwrap_or_default();
-        let cells = self.rows.iter().filter_map(|(_, served)| served.get(index));
+        let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(index));
         widest(cells.map(|served| word_of(*served)), title)
     }
 
     fn write(&self, text: &mut Text<'_>) -> io::Result<()> {
-        let mut columns = vec![Column::name(self.title, |(name, _): &(String, Vec<ServedBundles>)| name.clone())];
+        let mut columns = vec![Column::name(self.title, |(name, _): &GridRow| name.clone())];
         for (index, title) in self.titles.iter().enumerate() {
-            // The title is not static, so it is set below.
-            let column = Column::number("", move |(_, served): &(String, Vec<ServedBundles>)| {
-                cell(served.get(index).copied().unwrap_or_default())
-            });
+            // `Column::number` takes only static titles, so the title is set below.
+            let column =
+                Column::number("", move |(_, cells): &GridRow| cell(cells.get(index).copied().unwrap_or_default()));
             columns.push(Column { title: title.clone().into(), when_narrow: WhenNarrow::Stays, gap: GAP, ..column });
         }
         text.write_table(Table { indent: 0, columns }, || self.rows.iter())

@@ -72,13 +72,13 @@ pub(super) struct InspectOptions {
     table: TableOptions,
 }
 
-/// A file, its findings, and a hint if there are none.
+/// A file, its contents, and a hint if it has no device code.
 type ReadContents = (WorkFile, Contents, Option<String>);
 
 /// Returns the number of findings in a file, and one for the file and each bundle. It estimates the memory that they
 /// take while they wait to be printed.
-fn weight((_, inspected, _): &ReadContents) -> usize {
-    let Contents { bundles, unread, references, problems, .. } = inspected;
+fn weight((_, contents, _): &ReadContents) -> usize {
+    let Contents { bundles, unread, references, problems, .. } = contents;
     let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
     code_objects + unread.len() + references.len() + problems.len() + 1
 }
@@ -89,16 +89,17 @@ fn sort_by_need(gpus: &mut [(Device, ServedBundles)]) {
     gpus.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
 }
 
-/// Inspects a file. If it has no device code and `has_hint` is set, adds a hint at `--deep`.
-fn inspect(job: &Inspect, file: Result<WorkFile>, has_hint: bool) -> Result<ReadContents> {
+/// Inspects a file. If `wants_hints` is set, and the command line names the file, a file without device code gets a
+/// hint at `--deep`. Fails with the error in `file` if the file could not be listed.
+fn inspect(job: &Inspect, file: Result<WorkFile>, wants_hints: bool) -> Result<ReadContents> {
     let file = file?;
     let input = file.open(job.scan.limits)?;
-    let inspected = job.run(&input)?;
+    let contents = job.run(&input)?;
     let mut hint = None;
-    if has_hint && file.is_named() && inspected.is_empty() {
+    if wants_hints && file.is_named() && contents.is_empty() {
         hint = deep::hint_at_deep(&input, &job.scan);
     }
-    Ok((file, inspected, hint))
+    Ok((file, contents, hint))
 }
 
 impl Options for InspectOptions {
@@ -111,7 +112,8 @@ impl Options for InspectOptions {
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
         let mut job = Inspect::default();
         (job.scan, job.inflate) = (scan, self.inflate);
-        let (in_turn, has_hints) = (files::has_several_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
+        let one_by_one = files::has_several_pipes(&files);
+        let wants_hints = files.len() <= deep::FILES_MAX && !self.json;
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
         let (mut all, mut libraries) = (AllFiles::default(), Libraries::default());
         let written = to_stdout(|out| {
@@ -119,8 +121,8 @@ impl Options for InspectOptions {
             let mut written = Ok(());
             files::for_each(
                 files,
-                in_turn,
-                |file| inspect(&job, file, has_hints),
+                one_by_one,
+                |file| inspect(&job, file, wants_hints),
                 weight,
                 |read| match read {
                     Ok((file, contents, hint)) => {
@@ -172,7 +174,7 @@ struct AllFiles {
 }
 
 impl AllFiles {
-    /// Adds a file, as far as the options ask for it.
+    /// Adds the parts of a file that the options need after the last file.
     fn add(&mut self, contents: &Contents, hint: Option<String>, options: &InspectOptions) {
         self.hints.extend(hint);
         self.has_found |= !contents.is_empty();
@@ -213,6 +215,7 @@ enum Printer<'o> {
 }
 
 impl<'o> Printer<'o> {
+    /// Begins the report in the form that the options ask for.
     fn begin(options: &InspectOptions, out: Out<'o>) -> anyhow::Result<Self> {
         if options.json {
             return Ok(Self::Json(Document::begin(&InspectReport::default(), "files", out)?));
@@ -234,7 +237,7 @@ impl<'o> Printer<'o> {
         }
     }
 
-    /// Prints what all files show together. `libraries` are those for `--matrix`.
+    /// Prints what all files show together. `libraries` is `None` without `--matrix`.
     fn end(self, coverage: &Coverage, libraries: Option<&Libraries>, problems: &[Problem]) -> anyhow::Result<()> {
         match self {
             Self::Json(document) => {
@@ -242,6 +245,7 @@ impl<'o> Printer<'o> {
             }
             Self::Matrix(mut text) => match libraries {
                 Some(libraries) => Ok(matrix::write(libraries, &mut text)?),
+                // Only `--matrix` has this printer, so the libraries are always there.
                 None => Ok(()),
             },
             Self::Tables(tables) => Ok(tables.write_rest()?),

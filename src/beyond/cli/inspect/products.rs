@@ -13,9 +13,10 @@ type NamesLine<'n> = (&'n str, String);
 
 /// Writes the processors with their products, and the other names of processors.
 pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
-    write_names(["GPU", "PRODUCTS"], products::all().collect(), 0, text)?;
+    let indent = 0;
+    write_names(["GPU", "PRODUCTS"], products::all().collect(), indent, text)?;
     text.write_empty_line()?;
-    write_names(["OTHER NAME", "GPUS"], products::other_names().collect(), 0, text)?;
+    write_names(["OTHER NAME", "GPUS"], products::other_names().collect(), indent, text)?;
     text.write_empty_line()?;
     text.write_line(
         "Options that take GPUs take these names, as in --expect 'RTX 5090,MI300X', target IDs (gfx90a, sm_90,",
@@ -25,7 +26,8 @@ pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
     )
 }
 
-/// Writes a table of names with lists of names. On a terminal, long lists go on in the next line.
+/// Writes a table with a name and a list of names in each row, below `titles`. A list that is wider than the terminal
+/// goes on in the next line. `indent` is the space before each line.
 pub(super) fn write_names<'n, N: AsRef<str>>(
     titles: [&'static str; 2],
     rows: Vec<(&'n str, impl AsRef<[N]>)>,
@@ -33,8 +35,8 @@ pub(super) fn write_names<'n, N: AsRef<str>>(
     text: &mut Text<'_>,
 ) -> io::Result<()> {
     let [title, title_of_list] = titles;
-    let first = widest(rows.iter().map(|(name, _)| *name), title);
-    let room = text.style.width.map_or(usize::MAX, |width| width.saturating_sub(indent + first + GAP));
+    let names_width = widest(rows.iter().map(|(name, _)| *name), title);
+    let room = text.style.width.map_or(usize::MAX, |width| width.saturating_sub(indent + names_width + GAP));
     let mut lines: Vec<NamesLine<'_>> = Vec::new();
     for (name, names) in rows {
         for (index, list) in lines_of(names.as_ref(), room).into_iter().enumerate() {

@@ -34,7 +34,7 @@ pub(super) struct InspectTables<'o> {
     /// The heading of the first file, if it has code: its name, and the text after it.
     heading: Option<(String, String)>,
     /// The file of the first library, as long as there is no second one.
-    only: Option<Contents>,
+    only_file: Option<Contents>,
     /// The libraries of all files, once there are several.
     libraries: LibrariesBuilder,
     /// The texts about files without tables: about files before the only library, and about files after it.
@@ -62,7 +62,7 @@ impl<'o> InspectTables<'o> {
             total: InspectTotal::default(),
             tables: 0,
             heading: None,
-            only: None,
+            only_file: None,
             libraries: LibrariesBuilder::default(),
             notes: Default::default(),
             copies: Vec::new(),
@@ -82,19 +82,19 @@ impl<'o> InspectTables<'o> {
         if !file.bundles.is_empty() && self.total.files == 1 {
             self.heading = Some((file.path.to_string_lossy().into_owned(), facts(&file)));
         }
-        // `TableRows::Gpus` is a summary, so the function returns before the libraries are added below.
+        // A summary never gets to `keep`, which adds the libraries for other reports.
         if self.rows == TableRows::Gpus {
             self.libraries.add(&file);
         }
         let is_listed = is_named
             || !file.bundles.is_empty()
-            || file.unread.iter().any(|row| row.what.is_device_code())
+            || file.unread.iter().any(|part| part.what.is_device_code())
             || !file.references.is_empty();
         if self.rows.is_summary() || !is_listed {
             return Ok(());
         }
         self.is_silent = false;
-        if self.rows.is_each() {
+        if self.rows.is_one_per_object() {
             if self.is_after_table {
                 self.text.write_empty_line()?;
             }
@@ -121,10 +121,10 @@ impl<'o> InspectTables<'o> {
         self.copies.extend(copies_lines(&file.copies).take(room));
         // A single library has its own tables, so its file is kept until a second library follows.
         if self.total.libraries == 1 {
-            self.only = Some(file);
+            self.only_file = Some(file);
             return;
         }
-        if let Some(first) = self.only.take() {
+        if let Some(first) = self.only_file.take() {
             self.libraries.add(&first);
         }
         self.libraries.add(&file);
@@ -145,20 +145,29 @@ impl<'o> InspectTables<'o> {
         if self.rows.is_summary() {
             return write_summary(&self.total, self.rows, &libraries, &mut self.text);
         }
-        if !self.rows.is_each() && self.total.libraries > 1 {
+        if !self.rows.is_one_per_object() && self.total.libraries > 1 {
             return self.write_several_libraries(&libraries);
         }
-        // With `--each`, nothing was kept. Otherwise there is at most one library: the file `only` has it, and the
-        // notes are the texts about files before it and after it.
-        let Self { rows, mut text, total, tables, only, notes: [before, after], is_silent, mut is_after_table, .. } =
-            self;
+        // With `--each`, nothing was kept. Otherwise there is at most one library: `only_file` has it, and the notes
+        // are the texts about files before it and after it.
+        let Self {
+            rows,
+            mut text,
+            total,
+            tables,
+            only_file,
+            notes: [before, after],
+            is_silent,
+            mut is_after_table,
+            ..
+        } = self;
         text.out.write_buffer(&before)?;
-        if let Some(file) = only {
+        if let Some(file) = only_file {
             write_file(&file, rows, &mut text)?;
             is_after_table = true;
         }
-        let (has_total, has_unknown_kinds) =
-            (rows.is_each() && tables > 1, total.gpus.iter().any(|gpu| gpu.has_unknown_kind));
+        let has_total = rows.is_one_per_object() && tables > 1;
+        let has_unknown_kinds = total.gpus.iter().any(|gpu| gpu.has_unknown_kind);
         if is_after_table && (after.len() > 0 || has_total || has_unknown_kinds) {
             text.write_empty_line()?;
         }
@@ -202,13 +211,14 @@ impl<'o> InspectTables<'o> {
         if total.files_with_missing > 0 {
             text.write_item(&missing_text(&total))?;
         }
-        let first = self.needs.first().map(|(_, needs)| needs);
-        if self.needs.len() > OWN_NEEDS_MAX || self.needs.iter().all(|(_, needs)| Some(needs) == first) {
-            write_needs("needs", &total.needs.newest(), &mut text)?;
+        let first_needs = self.needs.first().map(|(_, needs)| needs);
+        let are_needs_equal = self.needs.iter().all(|(_, needs)| Some(needs) == first_needs);
+        if are_needs_equal || self.needs.len() > OWN_NEEDS_MAX {
+            write_needs(NEEDS, &total.needs.newest(), &mut text)?;
         } else {
             let paths: Vec<&str> = self.needs.iter().map(|(path, _)| path.as_str()).collect();
             for (name, (_, needs)) in short_names(&paths, NameOfWheel::Short).iter().zip(&self.needs) {
-                write_needs(&format!("{} needs", printable(name)), needs, &mut text)?;
+                write_needs(&format!("{} {NEEDS}", printable(name)), needs, &mut text)?;
             }
         }
         for notes in &self.notes {
@@ -218,10 +228,8 @@ impl<'o> InspectTables<'o> {
     }
 }
 
-/// Writes the text about a file: a table of GPUs if it has several groups of bundles, a table for each group, the
-/// unread parts, and the references to kpack archives. A file without bundles has no tables, but the reason in its
-/// heading. With `--each`, a line is about one code object, so no line has a number of bundles that serve its GPU. The
-/// table of GPUs, which has this number, then comes after the last file.
+/// Writes the text about a file: its tables, copies of members, references to kpack archives, unread parts and needs. A
+/// file without bundles has no tables, but the reason in its heading. With `--each`, the needs are left out.
 fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
     let name = file.path.to_string_lossy();
     if let Some(reason) = reason_without_table(file) {
@@ -230,8 +238,10 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
         return write_unread(file, text);
     }
     text.write_heading(&name, &facts(file))?;
-    let is_of_compilers = file.bundles.iter().all(|bundle| bundle.info.container().is_empty());
-    if rows.is_each() || is_of_compilers {
+    // Files that consist of bundles, as compilers write them, have few entry IDs. Other files may have too many to
+    // list.
+    let consists_of_bundles = file.bundles.iter().all(|bundle| bundle.info.container().is_empty());
+    if rows.is_one_per_object() || consists_of_bundles {
         write_groups(file, rows, text)?;
     } else {
         let coverage = write_gpus_of(file, text)?;
@@ -243,16 +253,17 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
     }
     write_references(file, text)?;
     write_unread(file, text)?;
-    if rows.is_each() { Ok(()) } else { write_needs("needs", &file.needs(), text) }
+    if rows.is_one_per_object() { Ok(()) } else { write_needs(NEEDS, &file.needs(), text) }
 }
 
-/// Writes a table for each group of bundles, with a line for each entry ID or code object.
+/// Writes a table for each group of bundles, with a line for each entry ID or, with `--each`, for each code object.
+/// Without `--each`, a table of GPUs comes first if there are several groups.
 fn write_groups(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
     let mut groups: Vec<(&[BundleContents], Vec<Line>)> = Vec::new();
     let coverage = file.coverage_by_container();
     for group in groups_by_place(&file.bundles) {
         let mut lines = group_lines(group, rows);
-        if !rows.is_each()
+        if !rows.is_one_per_object()
             && let Some(first) = group.first()
             && let Some(coverage) = coverage.get(first.info.container())
         {
@@ -261,20 +272,23 @@ fn write_groups(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Re
         groups.push((group, lines));
     }
     let scale = Scale::new(groups.iter().flat_map(|(_, lines)| lines));
-    let of_gpus = if !rows.is_each() && groups.len() > 1 { Some(write_gpus_of(file, text)?) } else { None };
+    // The coverage that the table of GPUs shows, or `None` without this table.
+    let shown_coverage =
+        if !rows.is_one_per_object() && groups.len() > 1 { Some(write_gpus_of(file, text)?) } else { None };
     for (bundles, lines) in &groups {
         text.write_subheading(&group_heading(&bundles.iter().collect::<Vec<_>>()))?;
         let columns = LineColumns {
             title: "ENTRY ID",
             has_kinds: true,
             // The table of GPUs, if there is one, has the products.
-            has_products: !rows.is_each() && of_gpus.is_none(),
+            has_products: !rows.is_one_per_object() && shown_coverage.is_none(),
             is_compressed: bundles.iter().any(BundleContents::is_compressed),
         };
         write_lines(lines, scale, columns, text)?;
     }
-    // The table of GPUs has the numbers of bundles that serve each GPU. With `--each`, it comes after the last file.
-    match of_gpus {
+    // The table of GPUs has the numbers of bundles that serve each GPU. With `--each`, such a table comes after the
+    // last file.
+    match shown_coverage {
         Some(coverage) => write_unfound(&coverage, text),
         None if groups.len() == 1 => write_incomplete(&file.coverage(), text),
         None => Ok(()),
@@ -290,16 +304,16 @@ fn write_gpus_of(file: &Contents, text: &mut Text<'_>) -> io::Result<Coverage> {
     Ok(total.coverage)
 }
 
-/// The number of groups of bundles that a report about GPUs names.
+/// The largest number of groups of bundles that a report about GPUs names.
 const GROUPS_MAX: usize = 8;
 
-/// Writes where the bundles of a file are, in short.
+/// Writes a line for each of the first places of a file with bundles, and the number of the other places.
 fn write_places(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
     // The bundles of a place may be compressed and plain in turn. Each kind of them has one line.
     let mut groups: Vec<Vec<&BundleContents>> = Vec::new();
-    let mut known: HashMap<GroupKey<'_>, usize> = HashMap::new();
+    let mut index_by_key: HashMap<GroupKey<'_>, usize> = HashMap::new();
     for bundle in &file.bundles {
-        let index = *known.entry(group_key(bundle)).or_insert(groups.len());
+        let index = *index_by_key.entry(group_key(bundle)).or_insert(groups.len());
         match groups.get_mut(index) {
             Some(group) => group.push(bundle),
             None => groups.push(vec![bundle]),
@@ -319,13 +333,16 @@ fn write_unfound(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
     unfound_lines(coverage).iter().try_for_each(|line| text.write_toned_item(Tone::Bad, line))
 }
 
-/// Writes what a machine needs to read the code.
-fn write_needs(who: &str, needs: &[Need], text: &mut Text<'_>) -> io::Result<()> {
+/// The label of the needs of all files. Those of one file have its name before it.
+const NEEDS: &str = "needs";
+
+/// Writes what a machine needs to read the code, after `label`. Writes nothing if there are no needs.
+fn write_needs(label: &str, needs: &[Need], text: &mut Text<'_>) -> io::Result<()> {
     if needs.is_empty() {
         return Ok(());
     }
     let needs: Vec<String> = needs.iter().map(Need::to_string).collect();
-    text.write_item(&format!("{who}: {}", needs.join("; ")))
+    text.write_item(&format!("{label}: {}", needs.join("; ")))
 }
 
 /// Returns the text after the name of a file: the size of the file, and the sizes of its code objects.
@@ -375,8 +392,8 @@ fn write_references(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
             None => "kpack archives (not searched)".to_owned(),
             Some([]) => "no kpack archive found".to_owned(),
             Some(archives) => {
-                let none = if reference.code_objects == 0 { "no code for this library in " } else { "" };
-                format!("{none}{}", count(archives.len(), "kpack archive", "kpack archives"))
+                let lack = if reference.code_objects == 0 { "no code for this library in " } else { "" };
+                format!("{lack}{}", count(archives.len(), "kpack archive", "kpack archives"))
             }
         };
         text.write_item(&format!("{}{found} at {paths}", prefix(reference.place.steps())))?;
@@ -514,7 +531,8 @@ pub(super) fn unfound_lines(coverage: &Coverage) -> Vec<String> {
     lines
 }
 
-/// Writes the table, one line for each GPU, largest first.
+/// Writes the total of all files: a heading, a table with a line for each GPU, largest first, and the GPUs that not all
+/// bundles serve.
 fn write_total(total: &InspectTotal, text: &mut Text<'_>) -> io::Result<()> {
     let mut lines = gpu_lines(total);
     add_served(&mut lines, &total.coverage);
@@ -535,7 +553,8 @@ fn write_total(total: &InspectTotal, text: &mut Text<'_>) -> io::Result<()> {
 fn write_total_heading(total: &InspectTotal, text: &mut Text<'_>) -> io::Result<()> {
     let objects = count(total.sizes.code_objects, "code object", "code objects");
     let files = count(total.files_with_bundles, "file", "files");
-    text.write_heading(&format!("Total: {objects} in {files}, {}", size_text(&total.sizes)), "")
+    let no_rest = "";
+    text.write_heading(&format!("Total: {objects} in {files}, {}", size_text(&total.sizes)), no_rest)
 }
 
 /// Writes the table of the GPUs by generation, with products, and with the number of libraries or bundles that

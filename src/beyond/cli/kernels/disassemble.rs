@@ -177,23 +177,24 @@ impl Disassembler {
     fn run_one(self, program: &Path, names: &[&str], code: &[u8]) -> anyhow::Result<Output> {
         let mut command = Command::new(program);
         command.args(self.arguments(names)).stdin(Stdio::null());
+        // The argument that means the standard input, or `None` if the program reads only files with a name.
         let standard_input = match self {
             Self::Objdump => Some("-"),
             Self::Nvdisasm => sys::STANDARD_INPUT,
         };
-        let failed = "cannot write a code object for the disassembler";
+        let on_failure = "cannot write a code object for the disassembler";
         // A file with a name, which only Windows needs, is removed when it is dropped, after the program has ended.
-        let _named = match standard_input {
+        let _named_file = match standard_input {
             Some(name) => {
-                let mut file = tempfile::tempfile().context(failed)?;
-                file.write_all(code).context(failed)?;
-                file.rewind().context(failed)?;
+                let mut file = tempfile::tempfile().context(on_failure)?;
+                file.write_all(code).context(on_failure)?;
+                file.rewind().context(on_failure)?;
                 command.arg(name).stdin(file);
                 None
             }
             None => {
-                let mut file = tempfile::NamedTempFile::new().context(failed)?;
-                file.write_all(code).context(failed)?;
+                let mut file = tempfile::NamedTempFile::new().context(on_failure)?;
+                file.write_all(code).context(on_failure)?;
                 command.arg(file.path());
                 Some(file.into_temp_path())
             }

@@ -149,6 +149,7 @@ impl Options for KernelsOptions {
         let listing = Listing { job, paths, wanted };
         let mut results = FilesRead::default();
         let written = to_stdout(|out| {
+            // Without `--sort`, the kernels of each file are printed as soon as the file is read.
             let Some(order) = order else {
                 let (mut printer, mut written) = (Printer::begin(self, is_one_file, out)?, Ok(()));
                 self.read(files, &listing, &mut results, &mut |rows, contents| {
@@ -188,10 +189,10 @@ impl KernelsOptions {
         take: &mut dyn FnMut(Vec<NamedKernel>, CodeBytes),
     ) {
         let FilesRead { sums, problems, is_complete } = results;
-        let in_turn = files::has_several_pipes(&files);
+        let one_by_one = files::has_several_pipes(&files);
         files::for_each(
             files,
-            in_turn,
+            one_by_one,
             |file| self.list(listing, file),
             // The weight of a result: 1 for each row, and 1 for the file itself.
             |(file, _)| file.rows.len() + 1,
@@ -224,7 +225,8 @@ impl KernelsOptions {
         Ok((kernels, contents))
     }
 
-    /// Fails if a filter matches nothing.
+    /// Fails if `--target`, `--name` or `--disassemble` matches nothing. `is_complete` says whether all files were read
+    /// without a problem.
     fn ensure_match(&self, sums: &KernelSums, listing: &Listing<'_>, is_complete: bool) -> anyhow::Result<()> {
         let Listing { job, paths, .. } = listing;
         patterns::ensure_match(self.allow_none, &sums.seen, &job.selection, paths, !is_complete)?;
@@ -238,7 +240,7 @@ impl KernelsOptions {
     }
 
     /// Adds the error that a condition of `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or
-    /// if a filter matches nothing, which is another error.
+    /// if [`ensure_match`](Self::ensure_match) fails, because that is the error then.
     fn add_error_if_not_judged(&self, listing: &Listing<'_>, sums: &KernelSums, problems: &mut Vec<Problem>) {
         if self.fail_on.is_empty() || self.ensure_match(sums, listing, problems.is_empty()).is_err() {
             return;
@@ -261,7 +263,7 @@ impl KernelsOptions {
     }
 }
 
-/// Fails if there are kernels, but none records the number that sorts them.
+/// Fails if no kernel records the column that sorts the kernels, although there are kernels.
 fn ensure_recorded(KernelSums { sort_keys, .. }: &KernelSums, key: SortKey) -> anyhow::Result<()> {
     if sort_keys.have(key) {
         return Ok(());
@@ -277,6 +279,7 @@ enum Printer<'o> {
 }
 
 impl<'o> Printer<'o> {
+    /// Begins the report in the form that the options ask for. `is_one_file` says whether only one file is read.
     fn begin(options: &KernelsOptions, is_one_file: bool, out: Out<'o>) -> anyhow::Result<Self> {
         if options.disassemble.is_some() {
             return Ok(Self::Instructions(out));

@@ -25,11 +25,16 @@ pub(crate) enum PlaceColumn {
     Uri,
 }
 
+/// The space before each line of a table.
+const INDENT: usize = 2;
+
 /// The tables of kernels. Without a sort key, each place has a table with a heading. With a sort key, all rows come at
 /// once and have one table, with a column of places unless all are in one section of the only file. With `has_uris`, a
 /// column has the URIs of the code objects instead.
 pub(super) struct KernelTables<'o> {
+    /// The column by which the rows are sorted.
     key: Option<SortKey>,
+    /// Whether only one file is read, so that a table need not name it.
     is_one_file: bool,
     has_uris: bool,
     text: Text<'o>,
@@ -60,7 +65,7 @@ impl<'o> KernelTables<'o> {
             if let (None, [first, ..]) = (&key, rows) {
                 text.write_heading(&place(first).to_string(), &format!(": {}", summary(rows)))?;
             }
-            write_kernels(|| rows.iter().map(ListedKernel::new), place_column, *key, 2, text)?;
+            write_kernels(|| rows.iter().map(ListedKernel::new), place_column, *key, INDENT, text)?;
         }
         text.out.flush()
     }
@@ -90,13 +95,14 @@ fn place(row: &NamedKernel) -> &Place {
     &row.code.code_object.bundle.place
 }
 
-/// Whether all kernels are in one section of their file, or outside of sections, and not in members of the file.
+/// Returns whether all kernels are in one section of their file, or outside of sections, and not in members of the
+/// file.
 fn are_in_file_itself(rows: &[NamedKernel]) -> bool {
     let [first, others @ ..] = rows else { return true };
     place(first).member().is_none() && others.iter().all(|other| place(other) == place(first))
 }
 
-/// Returns the numbers of kernels and of code objects with them, as text.
+/// Returns a text with the number of kernels, and the number of code objects that define them.
 fn summary(rows: &[NamedKernel]) -> String {
     let code_objects = rows.chunk_by(|a, b| Arc::ptr_eq(&a.code, &b.code)).count();
     format!("{} in {}", count(rows.len(), "kernel", "kernels"), count(code_objects, "code object", "code objects"))
@@ -143,9 +149,10 @@ impl<'r> ListedKernel<'r> {
         let [old, new] = [self.old, self.new].map(|kernel| kernel.and_then(|kernel| (column.number)(kernel)));
         let text = self.text(column);
         let is_compared = self.old.is_some() && self.new.is_some();
+        let costs_time = if is_compared { new > old } else { SPILLS.contains(&column.title) && new > Some(0) };
         if column.is_flag || self.new.is_none() || NEUTRAL.contains(&column.title) {
             Cell::Text(text)
-        } else if is_compared && new > old || !is_compared && SPILLS.contains(&column.title) && new > Some(0) {
+        } else if costs_time {
             Cell::Toned(Tone::Caution, text)
         } else if is_compared && new < old {
             Cell::Toned(Tone::Good, text)
@@ -209,7 +216,7 @@ pub(crate) fn old_to_new<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -
 
 /// Writes a table of kernels. Columns without a difference from the old file, or without any number if there is no old
 /// file, are left out. The column that sorts the rows stays however narrow the terminal is. `rows` is called several
-/// times, because the rows are not kept.
+/// times, because the rows are not kept. `indent` is the space before each line.
 pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
     rows: impl Fn() -> I,
     place_column: PlaceColumn,
@@ -220,16 +227,17 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
     if rows().next().is_none() {
         return Ok(());
     }
-    let mut places: HashMap<usize, String> = HashMap::new();
+    let mut places_by_key: HashMap<usize, String> = HashMap::new();
     if place_column != PlaceColumn::None {
         for row in rows() {
-            places.entry(row.place_key(place_column)).or_insert_with(|| row.place_text(place_column));
+            places_by_key.entry(row.place_key(place_column)).or_insert_with(|| row.place_text(place_column));
         }
     }
-    let mut start = 0;
-    // Rows of `diff` have the texts of their places, already without the common start.
+    // The length in bytes of the start that the column leaves out. Rows of `diff` have the texts of their places, which
+    // lack the common start already.
+    let mut common_len = 0;
     if place_column == PlaceColumn::File && rows().all(|row| row.place.is_none()) {
-        start = common_start(places.values().map(String::as_str), text.style);
+        common_len = common_start(places_by_key.values().map(String::as_str), text.style);
     }
     let mut columns = vec![
         Column::label("GPU", |row: &ListedKernel<'r>| Cell::Bold(row.gpu.to_owned())),
@@ -241,8 +249,8 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
         }
     }
     let place = Column::name("FILE", |row: &ListedKernel<'r>| {
-        let place = places.get(&row.place_key(place_column)).map(String::as_str).unwrap_or_default();
-        place.get(start..).unwrap_or(place).to_owned()
+        let place = places_by_key.get(&row.place_key(place_column)).map(String::as_str).unwrap_or_default();
+        place.get(common_len..).unwrap_or(place).to_owned()
     });
     match place_column {
         PlaceColumn::None => {}

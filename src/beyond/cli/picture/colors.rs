@@ -58,18 +58,19 @@ pub(super) fn generations(gpus: &SizesByGpu) -> Vec<Generation> {
     let mut targets: Vec<Target<'_>> = Vec::new();
     targets.extend(gpus.iter().filter(|(_, sizes)| sizes.stored > 0).map(|(name, sizes)| Target::new(name, *sizes)));
     targets.sort_by_cached_key(|target| (target.vendor, generation(target.name)));
-    let mut families: HashMap<GpuVendor, Vec<String>> = HashMap::new();
+    let mut families_by_vendor: HashMap<GpuVendor, Vec<String>> = HashMap::new();
     for Target { vendor, family, .. } in &targets {
-        let families_of_vendor = families.entry(*vendor).or_default();
-        if families_of_vendor.last() != Some(family) {
-            families_of_vendor.push(family.clone());
+        let families = families_by_vendor.entry(*vendor).or_default();
+        if families.last() != Some(family) {
+            families.push(family.clone());
         }
     }
+    // The sort is stable, so machine code stays in the order of generations, and so does other code.
     targets.sort_by_key(|target| (target.vendor, target.is_jit));
     let mut generations: Vec<Generation> = Vec::new();
     for alike in targets.chunk_by(Target::looks_like) {
         let Some(first) = alike.first() else { continue };
-        let families = families.get(&first.vendor).map(Vec::as_slice).unwrap_or_default();
+        let families = families_by_vendor.get(&first.vendor).map(Vec::as_slice).unwrap_or_default();
         let look = Look { color: first.color(families), is_jit: first.is_jit };
         let targets = alike.iter().map(|target| target.name.to_owned()).collect();
         let sizes = alike.iter().map(|target| target.sizes).sum();
@@ -110,6 +111,7 @@ struct Target<'g> {
 }
 
 impl<'g> Target<'g> {
+    /// Returns the target with this name, whose code has these sizes. The vendor of an unknown name is `Other`.
     fn new(name: &'g str, sizes: Sizes) -> Self {
         let code = if name == HOST { None } else { Code::from_name(name) };
         let vendor = match &code {
@@ -136,9 +138,9 @@ impl<'g> Target<'g> {
         };
         let older_families = families.iter().position(|family| *family == self.family).unwrap_or_default();
         let last = shades.len() - 1;
-        // The steps are equal, and a single family has the last shade.
-        let step = (older_families * last).checked_div(families.len().saturating_sub(1)).unwrap_or(last);
-        if self.name == HOST { GREY } else { shades.get(step).copied().unwrap_or(GREY) }
+        // The distances between shades are equal, and a single family has the last shade.
+        let shade = (older_families * last).checked_div(families.len().saturating_sub(1)).unwrap_or(last);
+        if self.name == HOST { GREY } else { shades.get(shade).copied().unwrap_or(GREY) }
     }
 }
 

@@ -9,14 +9,14 @@ use super::served::ServedFiles;
 use crate::beyond::cli::print::names::{CommonParts, NameOfWheel, short_names};
 use crate::beyond::cli::print::units::{bytes, count};
 
-/// The number of libraries in a picture. All smaller libraries are merged into one entry.
+/// The largest number of libraries in a picture. All smaller libraries are merged into one entry.
 const SHOWN_MAX: usize = 40;
 
 /// The largest libraries, and the sum of all others, with the names that pictures, tables and pages show.
 #[derive(Debug)]
 pub(crate) struct PicturedLibraries {
     pub(crate) all: Libraries,
-    /// The names of the largest libraries, by their unique names.
+    /// The names to show, by the unique names of libraries.
     names: HashMap<String, LibraryName>,
     /// The parts that the names leave out, if there is only one package, or none.
     common: CommonParts,
@@ -42,19 +42,20 @@ impl PicturedLibraries {
         }
         let packages: Vec<&str> = by_package.keys().filter_map(|package| *package).collect();
         let mut file_names = short_names(&packages, NameOfWheel::Short);
-        let is_single = by_package.len() <= 1;
-        if is_single {
+        // Libraries that are files themselves count as one package here.
+        let has_one_package = by_package.len() <= 1;
+        if has_one_package {
             file_names.fill(String::new());
         }
-        let mut names_by_package: HashMap<Option<&str>, String> = HashMap::new();
-        names_by_package.extend(packages.into_iter().map(Some).zip(file_names));
+        let mut file_by_package: HashMap<Option<&str>, String> = HashMap::new();
+        file_by_package.extend(packages.into_iter().map(Some).zip(file_names));
         let (mut names, mut common) = (HashMap::new(), CommonParts::default());
         for (package, libraries) in by_package {
             let (labels, left_out) = labels(&libraries);
-            if is_single {
+            if has_one_package {
                 common = left_out;
             }
-            let file = names_by_package.get(&package).cloned().unwrap_or_default();
+            let file = file_by_package.get(&package).cloned().unwrap_or_default();
             for (library, label) in libraries.into_iter().zip(labels) {
                 names.insert(library.name.clone(), LibraryName { file: file.clone(), library: label });
             }
@@ -65,7 +66,8 @@ impl PicturedLibraries {
         Self { all, names, common, served_files }
     }
 
-    /// Returns the name of a library. The entry for all libraries that are not shown has its text as the name.
+    /// Returns the name of a library, or the whole text of the entry for the merged libraries, such as "5 more
+    /// libraries".
     pub(super) fn name_of(&self, library: &Library) -> LibraryName {
         match self.names.get(&library.name) {
             Some(name) => name.clone(),
@@ -103,6 +105,7 @@ impl PicturedLibraries {
     /// if names are shown whole.
     pub(crate) fn pattern(&self) -> Option<String> {
         let pattern = self.common.pattern();
+        // The part inside the parentheses is about the members of the package.
         let in_package = pattern.split_once('(').map_or(pattern.as_str(), |(_, member)| member.trim_end_matches(')'));
         if self.common.is_empty() || in_package == "*" { None } else { Some(in_package.to_owned()) }
     }
@@ -168,7 +171,7 @@ pub(crate) fn sections(library: &Library) -> impl Iterator<Item = (&String, &Str
     sections.flat_map(|(section, shares)| shares.iter().map(move |(gpu, sizes)| (section, gpu, sizes)))
 }
 
-/// Returns the stored size of all GPUs.
-pub(super) fn total(shares: &SizesByGpu) -> u64 {
+/// Returns the sum of the stored sizes of all GPUs.
+pub(super) fn stored_in_all(shares: &SizesByGpu) -> u64 {
     shares.values().copied().sum::<Sizes>().stored
 }

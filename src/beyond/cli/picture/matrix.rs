@@ -8,10 +8,10 @@ use super::library::{LibraryName, PicturedLibraries};
 use super::served::{GpuGroup, ServedTable};
 use crate::beyond::cli::print::units::count;
 
-/// The number of groups of GPUs that are shown.
+/// The largest number of groups of GPUs that are shown.
 const DRAWN_GPUS_MAX: usize = 60;
 
-/// The number of columns that are shown.
+/// The largest number of columns that are shown.
 const DRAWN_COLUMNS_MAX: usize = 30;
 
 /// The heading of the first matrix.
@@ -32,10 +32,11 @@ pub(super) struct MatrixColumn {
     pub(super) name: LibraryName,
     /// The whole name.
     pub(super) title: String,
+    /// For each group of the matrix, the number of bundles that serve its GPUs.
     pub(super) served: Vec<ServedBundles>,
 }
 
-/// The data of the matrices.
+/// The libraries of the matrices, and the bundles of each library that serve each GPU.
 pub(crate) struct Served<'p> {
     libraries: &'p PicturedLibraries,
     /// The table of libraries, or `None` if no bundle has code for a GPU, or if there are too many bundles to compare.
@@ -70,6 +71,7 @@ impl<'p> Served<'p> {
             let name = self.libraries.name_of(library.library);
             columns.push(MatrixColumn { name, title: library.library.name.clone(), served: library.served.clone() });
         }
+        // The facts about all bundles are those of the first matrix.
         let facts = if matrices.is_empty() { facts } else { count(columns.len(), "library", "libraries") };
         let title = if matrices.is_empty() { TITLE } else { "By library" };
         matrices.push(Matrix { title, facts, groups: &table.groups, columns });
@@ -81,16 +83,18 @@ impl<'p> Served<'p> {
 }
 
 impl Matrix<'_> {
-    /// Leaves out columns and GPUs if there are too many, and adds their number to the facts.
+    /// Leaves out columns and groups of GPUs if there are too many, and adds the numbers of columns and GPUs that are
+    /// left out to the facts.
     fn limit(&mut self) {
         let more_columns = self.columns.len().saturating_sub(DRAWN_COLUMNS_MAX);
         if more_columns > 0 {
             // Complete columns are left out first. The others stay in the order of their names.
-            let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-            shown.sort_by_key(|index| self.columns.get(*index).is_some_and(MatrixColumn::is_complete));
-            shown.truncate(DRAWN_COLUMNS_MAX);
+            let mut shown_indices: Vec<usize> = (0..self.columns.len()).collect();
+            shown_indices.sort_by_key(|index| self.columns.get(*index).is_some_and(MatrixColumn::is_complete));
+            shown_indices.truncate(DRAWN_COLUMNS_MAX);
             let mut indices = 0..;
-            self.columns.retain(|_| indices.next().is_some_and(|index| shown.contains(&index)));
+            self.columns.retain(|_| indices.next().is_some_and(|index| shown_indices.contains(&index)));
+            // Writing to a string does not fail.
             let _ = write!(self.facts, "; {} not shown", count(more_columns, "more column is", "more columns are"));
         }
         let (shown, others) = self.groups.split_at(self.groups.len().min(DRAWN_GPUS_MAX));

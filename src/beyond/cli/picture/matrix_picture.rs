@@ -7,26 +7,28 @@ use crate::beyond::inventory::ServedBundles;
 
 use super::matrix::{Matrix, MatrixColumn};
 use super::served::{GpuGroup, word_of};
-use super::{CHARACTER_WIDTH, Canvas, Rect, escaped, fits, scaled, shortened, to_u64};
+use super::{CHARACTER_WIDTH, Canvas, NO_HINT, Rect, escaped, fits, scaled, shortened, to_u64};
 use crate::beyond::base::text::natural_order;
 
 /// The mark of a range of GPUs.
 const RANGE: &str = "…";
 
 /// Sizes in the picture, in pixels: the height of a row.
-const ROW: u64 = 24;
+const ROW_HEIGHT: u64 = 24;
 /// The width of the column with the names of GPUs.
-const NAME: u64 = 138;
-/// The widths of the narrowest and of the widest cell.
-const CELL: (u64, u64) = (22, 90);
+const NAMES_WIDTH: u64 = 138;
+/// The width of the narrowest cell.
+const CELL_WIDTH_MIN: u64 = 22;
+/// The width of the widest cell.
+const CELL_WIDTH_MAX: u64 = 90;
 /// The least width of the column with products. If there is less space, the column is left out.
-const PRODUCTS: u64 = 180;
+const PRODUCTS_WIDTH_MIN: u64 = 180;
 /// The largest height of slanted names.
-const HEAD: u64 = 150;
+const HEAD_HEIGHT_MAX: u64 = 150;
 /// The height of a row of the legend.
-const LEGEND_ROW: u64 = 22;
+const LEGEND_ROW_HEIGHT: u64 = 22;
 /// The width of a colour in the legend.
-const KEY: u64 = 20;
+const KEY_WIDTH: u64 = 20;
 
 /// The names of libraries in the head of a table of HTML are written horizontally if none is longer than this, in
 /// characters. Longer names are written vertically, because they would make the table too wide.
@@ -35,11 +37,15 @@ const HORIZONTAL_MAX: usize = 8;
 /// have at most this many characters.
 const ALL_HORIZONTAL_MAX: usize = 100;
 
-/// The colours of cells for GPUs that all bundles serve, for GPUs for which code is compiled, and for gaps, each with
-/// the colour of the text on it. `page.css` has the same colours.
-const COMPLETE: (&str, &str) = ("#0072b2", "#fff");
-const JIT: (&str, &str) = ("#8cc4ec", "#000");
-const GAP: (&str, &str) = ("#d1242f", "#fff");
+/// The colours of a cell: its background and its text. `page.css` has the same colours.
+struct CellColors {
+    background: &'static str,
+    text: &'static str,
+}
+
+const COMPLETE: CellColors = CellColors { background: "#0072b2", text: "#fff" };
+const JIT: CellColors = CellColors { background: "#8cc4ec", text: "#000" };
+const GAP: CellColors = CellColors { background: "#d1242f", text: "#fff" };
 
 /// Describes how well a library serves a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +65,9 @@ enum Service {
 impl Service {
     const ALL: [Self; 5] = [Self::Complete, Self::Jit, Self::Gap, Self::Older, Self::OtherVendor];
 
-    /// Judges how well the library in a column serves a GPU. `labels` are the names of all columns, and `served` their
-    /// numbers for the GPU. The other columns may be newer versions of the library, see [`Older`](Self::Older).
+    /// Judges how well the library in a column serves a GPU. `column` is the index in `labels`, the names of all
+    /// columns, and in `served`, their numbers of bundles for the GPU. The other columns may be newer versions of the
+    /// library, see [`Older`](Self::Older).
     fn new(column: usize, labels: &[&str], served: &[ServedBundles]) -> Self {
         let Some(numbers) = served.get(column) else { return Self::OtherVendor };
         // Bundles count only if they have code for GPUs of the same vendor.
@@ -89,7 +96,7 @@ impl Service {
     /// Returns the class of a cell in HTML.
     fn class(self) -> &'static str {
         match self {
-            // Tables have no cells of libraries for other vendors.
+            // Complete cells have the usual colour. Tables leave out columns without code for the vendor.
             Self::Complete | Self::OtherVendor => "",
             Self::Jit => " class=\"jit\"",
             Self::Gap => " class=\"gap\"",
@@ -161,7 +168,7 @@ impl Matrix<'_> {
     /// Returns the width of a cell if the matrix, with the names of GPUs, is `width` pixels wide.
     fn cell_width(&self, width: u64) -> u64 {
         let columns = to_u64(self.columns.len()).max(1);
-        (width.saturating_sub(NAME) / columns).clamp(CELL.0, CELL.1)
+        (width.saturating_sub(NAMES_WIDTH) / columns).clamp(CELL_WIDTH_MIN, CELL_WIDTH_MAX)
     }
 
     /// Draws the matrix with its legend.
@@ -173,28 +180,28 @@ impl Matrix<'_> {
         }
         canvas.skip(8);
         for service in services(&rows) {
-            let Rect { x, y, .. } = canvas.reserve(LEGEND_ROW);
-            draw_background(canvas, Rect { x, y: y + 2, width: KEY, height: 15 }, service, "");
-            canvas.draw_text(x + KEY + 8, y + 14, r#"class="faint" font-size="12""#, service.meaning());
+            let Rect { x, y, .. } = canvas.reserve(LEGEND_ROW_HEIGHT);
+            draw_background(canvas, Rect { x, y: y + 2, width: KEY_WIDTH, height: 15 }, service, NO_HINT);
+            canvas.draw_text(x + KEY_WIDTH + 8, y + 14, r#"class="faint" font-size="12""#, service.meaning());
         }
     }
 
     /// Draws the names of columns: horizontal if all fit, and slanted otherwise. The names of packages are above them.
     /// Returns the width of a cell.
     fn draw_names(&self, canvas: &mut Canvas) -> u64 {
-        let width = canvas.inner_width.saturating_sub(PRODUCTS);
+        let width = canvas.inner_width.saturating_sub(PRODUCTS_WIDTH_MIN);
         let names: Vec<&str> = self.columns.iter().map(|column| column.name.library.as_str()).collect();
         let is_horizontal = names.iter().all(|name| fits(name, self.cell_width(width)));
         let longest = names.iter().map(|name| to_u64(name.chars().count())).max().unwrap_or(0);
-        let head_height = if is_horizontal { ROW } else { (longest * CHARACTER_WIDTH).min(HEAD) };
+        let head_height = if is_horizontal { ROW_HEIGHT } else { (longest * CHARACTER_WIDTH).min(HEAD_HEIGHT_MAX) };
         // Slanted names reach this far to the right of the middle of their columns: the cosine of 55 degrees is below
-        // 3/5. They reach above the column of products. Only if that is narrower do the cells become narrower.
+        // 3/5. The last names reach above the column of products. If it is too narrow for them, the cells get narrower.
         let reach = if is_horizontal { 0 } else { head_height * 3 / 5 };
         let cell_width = self.cell_width(width.min(canvas.inner_width.saturating_sub(reach)));
         self.draw_files(canvas, cell_width);
         let area = canvas.reserve(head_height);
         for (index, name) in (0..).zip(names) {
-            let (x, y) = (area.x + NAME + index * cell_width + cell_width / 2, area.y + head_height - 8);
+            let (x, y) = (area.x + NAMES_WIDTH + index * cell_width + cell_width / 2, area.y + head_height - 8);
             let (attributes, room) = if is_horizontal {
                 (r#"class="faint" font-size="12" text-anchor="middle""#.to_owned(), cell_width)
             } else {
@@ -210,9 +217,9 @@ impl Matrix<'_> {
         if !has_files(self.columns.iter()) {
             return;
         }
-        let Rect { mut x, y, .. } = canvas.reserve(ROW);
-        x += NAME;
-        for columns in self.columns.chunk_by(MatrixColumn::is_beside) {
+        let Rect { mut x, y, .. } = canvas.reserve(ROW_HEIGHT);
+        x += NAMES_WIDTH;
+        for columns in self.columns.chunk_by(MatrixColumn::has_same_file) {
             let width = to_u64(columns.len()) * cell_width;
             let name = columns.first().map(|column| column.name.file.as_str()).unwrap_or_default();
             canvas.draw_text(x, y + 14, r#"font-size="12" font-weight="600""#, &shortened(name, width));
@@ -222,18 +229,18 @@ impl Matrix<'_> {
 
     /// Draws the name of a group of GPUs, a cell for each column, and products, if there is room for them.
     fn draw_row(&self, canvas: &mut Canvas, group: &GpuGroup, cells: &[Cell], cell_width: u64) {
-        let Rect { x, y, width, .. } = canvas.reserve(ROW);
-        let name = shortened(&group.label(RANGE), NAME - 8);
+        let Rect { x, y, width, .. } = canvas.reserve(ROW_HEIGHT);
+        let name = shortened(&group.label(RANGE), NAMES_WIDTH - 8);
         canvas.draw_text(x, y + 16, r#"font-weight="600""#, &name);
         for ((index, cell), column) in (0..).zip(cells).zip(&self.columns) {
-            let x = x + NAME + index * cell_width;
+            let x = x + NAMES_WIDTH + index * cell_width;
             let hint = format!("{}: {}; {}", group.names(), cell.hint(), column.title);
             // Two pixels separate the cells.
-            draw_cell(canvas, Rect { x, y, width: cell_width - 2, height: ROW - 2 }, *cell, &hint);
+            draw_cell(canvas, Rect { x, y, width: cell_width - 2, height: ROW_HEIGHT - 2 }, *cell, &hint);
         }
-        let used = NAME + to_u64(cells.len()) * cell_width + 8;
+        let used = NAMES_WIDTH + to_u64(cells.len()) * cell_width + 8;
         let room = width.saturating_sub(used);
-        if room + 8 >= PRODUCTS {
+        if room + 8 >= PRODUCTS_WIDTH_MIN {
             let products = group.products(usize::try_from(room / (CHARACTER_WIDTH - 1)).unwrap_or(0));
             canvas.draw_text(x + used, y + 16, r#"class="faint" font-size="12""#, &products);
         }
@@ -261,7 +268,7 @@ impl Matrix<'_> {
         let mut out = format!("<table class=\"{class}\"><thead>");
         if has_files(columns.iter().map(|(_, column)| *column)) {
             out.push_str("<tr class=\"files\"><td></td>");
-            for columns in columns.chunk_by(|(_, one), (_, next)| one.is_beside(next)) {
+            for columns in columns.chunk_by(|(_, one), (_, next)| one.has_same_file(next)) {
                 let name = columns.first().map(|(_, column)| column.name.file.as_str()).unwrap_or_default();
                 let _ = write!(out, "<th scope=\"colgroup\" colspan=\"{}\">{}</th>", columns.len(), escaped(name));
             }
@@ -303,7 +310,7 @@ fn has_files<'c>(mut columns: impl Iterator<Item = &'c MatrixColumn>) -> bool {
 
 impl MatrixColumn {
     /// Returns whether the next column is about the same file, so that both are below one name.
-    fn is_beside(&self, next: &Self) -> bool {
+    fn has_same_file(&self, next: &Self) -> bool {
         self.name.file == next.name.file
     }
 }
@@ -334,28 +341,28 @@ fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
         let serving = scaled(to_u64(served.serving), to_u64(served.bundles), rect.width);
         // The line is thin and at the bottom, so that the background of the text has one colour.
         let line = Rect { y: rect.y + rect.height - 4, height: 4, width: serving, ..rect };
-        canvas.draw_rect(line, &format!(r#"fill="{}""#, COMPLETE.0), "");
+        canvas.draw_rect(line, &format!(r#"fill="{}""#, COMPLETE.background), NO_HINT);
     }
     let word = word_of(served);
     // The text has a smaller font than the labels that `CHARACTER_WIDTH` is for.
     if to_u64(word.chars().count()) * (CHARACTER_WIDTH - 1) <= rect.width {
         let (x, y) = (rect.x + rect.width / 2, rect.y + rect.height / 2 + 4);
         let color = match cell.service {
-            Service::Complete => format!("style=\"fill: {}\"", COMPLETE.1),
-            Service::Jit => format!("style=\"fill: {}\"", JIT.1),
-            Service::Gap => format!("style=\"fill: {}\"", GAP.1),
+            Service::Complete => format!("style=\"fill: {}\"", COMPLETE.text),
+            Service::Jit => format!("style=\"fill: {}\"", JIT.text),
+            Service::Gap => format!("style=\"fill: {}\"", GAP.text),
             Service::Older | Service::OtherVendor => "class=\"faint\"".to_owned(),
         };
         canvas.draw_text(x, y, &format!(r#"{color} font-size="11" text-anchor="middle""#), &word);
     }
 }
 
-/// Draws the background of a cell, in the first of the two colours of its service.
+/// Draws the background of a cell. The text `hint` is shown while a mouse points at it.
 fn draw_background(canvas: &mut Canvas, rect: Rect, service: Service, hint: &str) {
     let attributes = match service {
-        Service::Complete => format!(r#"fill="{}" rx="2""#, COMPLETE.0),
-        Service::Jit => format!(r#"fill="{}" rx="2""#, JIT.0),
-        Service::Gap => format!(r#"fill="{}" rx="2""#, GAP.0),
+        Service::Complete => format!(r#"fill="{}" rx="2""#, COMPLETE.background),
+        Service::Jit => format!(r#"fill="{}" rx="2""#, JIT.background),
+        Service::Gap => format!(r#"fill="{}" rx="2""#, GAP.background),
         Service::Older => r#"class="track" rx="2""#.to_owned(),
         Service::OtherVendor => r#"class="track" fill-opacity=".4" rx="2""#.to_owned(),
     };

@@ -112,6 +112,9 @@ svg text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } svg 
 }
 ";
 
+/// The hint of a rectangle that shows no text while a mouse points at it.
+const NO_HINT: &str = "";
+
 /// A rectangle in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rect {
@@ -186,7 +189,7 @@ impl Canvas {
         let _ = writeln!(self.out, r#"<text x="{x}" y="{y}" {attributes}>{content}</text>"#);
     }
 
-    /// Draws a rectangle with a text that is shown while a mouse points at it.
+    /// Draws a rectangle with a text that is shown while a mouse points at it, or with [`NO_HINT`].
     fn draw_rect(&mut self, Rect { x, y, width, height }: Rect, attributes: &str, hint: &str) {
         let hint = if hint.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(hint)) };
         let size = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}""#);

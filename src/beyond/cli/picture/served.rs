@@ -81,8 +81,8 @@ impl LeftOut {
 
 impl GpuGroup {
     /// Returns the group of the GPUs with these indices.
-    fn new(gpus: &[Device], group: Vec<usize>) -> Self {
-        Self { gpus: group.into_iter().filter_map(|index| gpus.get(index).cloned()).collect() }
+    fn new(gpus: &[Device], indices: Vec<usize>) -> Self {
+        Self { gpus: indices.into_iter().filter_map(|index| gpus.get(index).cloned()).collect() }
     }
 
     /// Names products that have the GPUs, in at most `room` characters.
@@ -130,15 +130,17 @@ pub(crate) struct ServedFiles {
 pub(crate) struct ServedFile {
     /// The short name, safe to print.
     pub(crate) name: String,
-    /// The name of the file.
+    /// The whole name of the file, without directories and not escaped.
     pub(crate) file_name: String,
+    /// For each group, the number of bundles that serve its GPUs.
     pub(crate) served: Vec<ServedBundles>,
 }
 
 impl ServedFiles {
-    /// Returns the files, or `None` unless there are several, and a package among them.
+    /// Returns the files, or `None` unless there are several, and a package among them. Returns `None` too if there are
+    /// too many GPUs and bundles to compare.
     pub(crate) fn new(libraries: &Libraries) -> Option<Self> {
-        // With a single file, which is the usual case, nothing has to be compared.
+        // A single file, which is the usual case, is found before anything is compared.
         let packages: BTreeSet<&str> = libraries.iter().filter_map(Library::package).collect();
         let single_libraries = libraries.iter().filter(|library| library.package().is_none()).count();
         if packages.is_empty() || packages.len() + single_libraries < 2 {
@@ -146,21 +148,25 @@ impl ServedFiles {
         }
         let table = ServedTable::new(libraries)?;
         let gpus = table.gpus();
+        let one_library = 1;
         // A row for each file: its first library, and the sums over all its libraries.
         let mut rows: Vec<Row<'_>> = Vec::new();
         for library in &table.libraries {
-            let (package, numbers) = (library.library.package(), table.numbers(library));
-            match rows.iter_mut().find(|(known, _)| package.is_some() && known.package() == package) {
-                Some((_, sums)) => sums.iter_mut().zip(numbers).for_each(|(sum, more)| sum.add(more, 1)),
-                None => rows.push((library.library, numbers)),
+            let (package, served_by_gpu) = (library.library.package(), table.served_by_gpu(library));
+            match rows.iter_mut().find(|(first, _)| package.is_some() && first.package() == package) {
+                Some((_, sums)) => {
+                    sums.iter_mut().zip(served_by_gpu).for_each(|(sum, more)| sum.add(more, one_library))
+                }
+                None => rows.push((library.library, served_by_gpu)),
             }
         }
         let paths: Vec<&str> = rows.iter().map(|(library, _)| library.package().unwrap_or(&library.name)).collect();
+        // The table has only files with code for GPUs in bundles, so fewer files may be left than above.
         if rows.len() < 2 || rows.iter().all(|(library, _)| library.package().is_none()) {
             return None;
         }
         let groups =
-            groups_of_equals(&gpus, |one, other| rows.iter().all(|(_, served)| served.get(one) == served.get(other)));
+            groups_of_alike(&gpus, |one, other| rows.iter().all(|(_, served)| served.get(one) == served.get(other)));
         let mut files = Vec::new();
         for ((name, path), (_, served)) in short_names(&paths, NameOfWheel::Short).iter().zip(&paths).zip(&rows) {
             let served = groups.iter().filter_map(|group| served.get(*group.first()?).copied()).collect();
@@ -187,8 +193,8 @@ impl<'l> ServedTable<'l> {
         let has_no_gpus = gpus.is_empty();
         for library in libraries.by_name() {
             let served = library.served(&gpus).map(|served| {
-                let beside_names = gpus.iter().zip(served).map(|(gpu, served)| served.without_implied_jit(gpu));
-                beside_names.collect::<Vec<_>>()
+                let of_gpus = gpus.iter().zip(served);
+                of_gpus.map(|(gpu, served)| served.without_implied_jit(gpu)).collect::<Vec<_>>()
             });
             match served {
                 Some(served) if !has_no_gpus => rows.push((library, served)),
@@ -200,13 +206,14 @@ impl<'l> ServedTable<'l> {
         Some(table)
     }
 
-    /// Returns the table with these rows, each with a number for each of the GPUs. Groups GPUs that are served alike.
+    /// Groups GPUs that are served alike, and returns the table with these rows. It still lacks the complete GPUs and
+    /// the libraries that are left out.
     fn of_rows(gpus: &[Device], rows: Vec<Row<'l>>) -> Self {
         // The sum of other libraries has a text such as "5 more libraries" in place of a name.
         let names = rows.iter().filter(|(library, _)| !library.is_rest).map(|(library, _)| library.name.as_str());
         let mut table = Self { common: CommonParts::of(names), ..Self::default() };
         let groups =
-            groups_of_equals(gpus, |one, other| rows.iter().all(|(_, served)| served.get(one) == served.get(other)));
+            groups_of_alike(gpus, |one, other| rows.iter().all(|(_, served)| served.get(one) == served.get(other)));
         for (library, served) in rows {
             let name = printable(table.common.remove_from(&library.name));
             // All GPUs of a group have the same numbers.
@@ -224,8 +231,8 @@ impl<'l> ServedTable<'l> {
         self.groups.iter().flat_map(|group| group.gpus.iter().cloned()).collect()
     }
 
-    /// Returns the number of bundles of a library that serve each GPU.
-    fn numbers(&self, library: &ServedLibrary<'_>) -> Vec<ServedBundles> {
+    /// Returns the number of bundles of a library that serve each GPU, in the order of [`gpus`](Self::gpus).
+    fn served_by_gpu(&self, library: &ServedLibrary<'_>) -> Vec<ServedBundles> {
         let of_groups = self.groups.iter().zip(&library.served);
         of_groups.flat_map(|(group, served)| group.gpus.iter().map(|_| *served)).collect()
     }
@@ -237,7 +244,7 @@ impl<'l> ServedTable<'l> {
         let gpus = self.gpus();
         let mut by_package: BTreeMap<Option<&str>, Vec<Row<'l>>> = BTreeMap::new();
         for row in &self.libraries {
-            by_package.entry(row.library.package()).or_default().push((row.library, self.numbers(row)));
+            by_package.entry(row.library.package()).or_default().push((row.library, self.served_by_gpu(row)));
         }
         let mut tables = Vec::new();
         for mut rows in by_package.into_values() {
@@ -251,7 +258,7 @@ impl<'l> ServedTable<'l> {
     }
 }
 
-/// A library, and the number of its bundles that serve each GPU.
+/// A library, and for each GPU of a table the number of its bundles that serve the GPU.
 type Row<'l> = (&'l Library, Vec<ServedBundles>);
 
 /// Returns whether a bundle of any of the libraries serves the GPU with this index.
@@ -264,8 +271,9 @@ fn selected<T: Clone>(items: &[T], flags: &[bool]) -> Vec<T> {
     items.iter().zip(flags).filter(|(_, flag)| **flag).map(|(item, _)| item.clone()).collect()
 }
 
-/// Returns groups of GPUs, each as a list of indices: GPUs of one family that follow each other and are served alike.
-fn groups_of_equals(gpus: &[Device], are_alike: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+/// Returns groups of GPUs, each as a list of indices: GPUs of one family that follow each other and are alike.
+/// `are_alike` compares two GPUs by their indices.
+fn groups_of_alike(gpus: &[Device], are_alike: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut last_family = None;
     for (index, gpu) in gpus.iter().enumerate() {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::colors::{GREY, Generation, Look, generations, looks, with_products};
-use super::library::{PicturedLibraries, total};
-use super::{Canvas, Rect, escaped, fits, shortened, to_u64};
+use super::library::{PicturedLibraries, stored_in_all};
+use super::{Canvas, NO_HINT, Rect, escaped, fits, shortened, to_u64};
 use crate::beyond::cli::gpus::number_of;
 use crate::beyond::cli::print::units::{bytes, count, first, percent};
 use crate::beyond::inventory::{Library, SizesByGpu};
@@ -26,11 +26,11 @@ const READABLE_MIN: u64 = 96;
 const PART_MIN: u128 = 64;
 
 /// Sizes of the legend, in pixels: the height of a row.
-const LEGEND_ROW: u64 = 26;
+const LEGEND_ROW_HEIGHT: u64 = 26;
 /// The least width of a column.
-const LEGEND_COLUMN: u64 = 290;
+const LEGEND_COLUMN_MIN: u64 = 290;
 /// The width of the colour of a generation.
-const KEY: u64 = 20;
+const KEY_WIDTH: u64 = 20;
 
 /// The number of generations in the legend. Files can name any number of targets.
 const LEGEND_MAX: usize = 60;
@@ -44,6 +44,7 @@ const NAME_LINE_MIN: u64 = 16;
 /// The text of the legend about hatched parts.
 const HATCHED: &str = "JIT: compiled when the program starts";
 
+/// The look of each target, by its name.
 type Looks<'p> = HashMap<&'p str, Look>;
 
 impl Canvas {
@@ -80,9 +81,9 @@ impl Canvas {
     }
 
     /// Divides the rectangle of a library among its sections. The only section, and code outside of sections, have no
-    /// name.
+    /// name. `whole` is the size of all libraries, for percentages.
     fn draw_sections(&mut self, library: &Library, area: Rect, looks: &Looks<'_>, whole: u64) {
-        let sections: Vec<(_, u64)> = library.sections.iter().map(|section| (section, total(section.1))).collect();
+        let sections: Vec<_> = library.sections.iter().map(|section| (section, stored_in_all(section.1))).collect();
         let is_only_section = sections.len() == 1;
         let (parts, small) = layout(area, sections);
         self.draw_small(small, ("section", "sections"), &library.name);
@@ -93,7 +94,8 @@ impl Canvas {
         }
     }
 
-    /// Divides the rectangle of a section among GPUs. `whole` is the size of all libraries, for percentages.
+    /// Divides the rectangle of a section among GPUs. `place` names the section, and `whole` is the size of all
+    /// libraries, for percentages.
     fn draw_gpus(&mut self, shares: &SizesByGpu, place: &str, area: Rect, looks: &Looks<'_>, whole: u64) {
         let gpus: Vec<(_, u64)> = shares.iter().map(|share| (share, share.1.stored)).collect();
         let (parts, small) = layout(area, gpus);
@@ -132,7 +134,8 @@ impl Canvas {
         Rect { y: rect.y + NAME_HEIGHT, height: rect.height - NAME_HEIGHT, ..rect }
     }
 
-    /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the short name.
+    /// Draws the part of a GPU or of small items, with as much of a label as fits: name and size, only the name, or the
+    /// short name. The text `hint` is shown while a mouse points at it.
     fn draw_part(&mut self, rect: Rect, [name, size, short]: [&str; 3], Look { color, is_jit }: Look, hint: &str) {
         // The outline and the gap to the next part take two pixels, and would hide a narrow part.
         let has_outline = rect.width > 6 && rect.height > 6;
@@ -160,22 +163,23 @@ impl Canvas {
     /// Draws the legend: for each vendor its generations with their colours, sizes and shares.
     pub(crate) fn draw_legend(&mut self, libraries: &PicturedLibraries) {
         let (generations, whole) = (generations(&libraries.all.gpus()), libraries.stored());
-        let columns = (self.inner_width / LEGEND_COLUMN).max(1);
+        let columns = (self.inner_width / LEGEND_COLUMN_MIN).max(1);
         let width = self.inner_width / columns;
         let (shown, more) = first(&generations, LEGEND_MAX);
         for vendor_generations in shown.chunk_by(|one, next| one.vendor() == next.vendor()) {
-            let Rect { x, y, .. } = self.reserve(LEGEND_ROW);
+            let Rect { x, y, .. } = self.reserve(LEGEND_ROW_HEIGHT);
             self.draw_text(x, y + 14, r#"font-weight="600""#, &heading(vendor_generations, whole));
             let rows = to_u64(vendor_generations.len()).div_ceil(columns);
-            let area = self.reserve(rows * LEGEND_ROW);
+            let area = self.reserve(rows * LEGEND_ROW_HEIGHT);
             for (index, generation) in (0..).zip(vendor_generations) {
-                let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW);
+                let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW_HEIGHT);
                 self.draw_key(x, y, generation.look);
                 let size = size_and_share(generation.sizes.stored, whole);
                 // Digits are narrower than other characters: 7 pixels. 40 pixels are the spaces beside the name and the
                 // size.
-                let room = width.saturating_sub(KEY + 40 + to_u64(size.len()) * 7);
-                self.draw_text(x + KEY + 8, y + 12, "", &shortened(&generation.label(), room));
+                let room = width.saturating_sub(KEY_WIDTH + 40 + to_u64(size.len()) * 7);
+                let no_attributes = "";
+                self.draw_text(x + KEY_WIDTH + 8, y + 12, no_attributes, &shortened(&generation.label(), room));
                 self.draw_text(x + width - 24, y + 12, r#"class="faint" text-anchor="end""#, &size);
             }
         }
@@ -183,15 +187,15 @@ impl Canvas {
         notes.extend(if more > 0 { Some(unnamed(more)) } else { None });
         notes.extend(if has_jit(&generations) { Some(HATCHED.to_owned()) } else { None });
         for note in notes {
-            let Rect { x, y, .. } = self.reserve(LEGEND_ROW);
+            let Rect { x, y, .. } = self.reserve(LEGEND_ROW_HEIGHT);
             self.draw_text(x, y + 12, r#"class="faint""#, &note);
         }
     }
 
     /// Draws the colour of a generation.
     fn draw_key(&mut self, x: u64, y: u64, Look { color, is_jit }: Look) {
-        let rect = Rect { x, y, width: KEY, height: 15 };
-        self.draw_rect(rect, &format!(r#"class="part" rx="3" fill="{color}""#), "");
+        let rect = Rect { x, y, width: KEY_WIDTH, height: 15 };
+        self.draw_rect(rect, &format!(r#"class="part" rx="3" fill="{color}""#), NO_HINT);
         if is_jit {
             self.draw_hatching(rect);
         }

@@ -15,7 +15,7 @@ use serde_json::ser::{Formatter as _, PrettyFormatter};
 /// one has to be in memory. The bytes are those of a report that is written as a whole.
 pub(crate) struct Document<'o> {
     out: Escaping<'o>,
-    /// The indentation of the items.
+    /// The formatter, which knows the indentation of the items.
     format: PrettyFormatter<'static>,
     /// The document up to the list, without escapes.
     beginning: String,
@@ -25,7 +25,7 @@ pub(crate) struct Document<'o> {
 
 impl<'o> Document<'o> {
     /// Writes the beginning of a document: the version, and the fields of the report before `list`, which must not
-    /// change later. `list` is the name of the field whose items are written one by one. The report has no items in it.
+    /// change later. `list` is the name of the field whose items are written one by one: an empty list in `report`.
     pub(crate) fn begin(report: &impl Report, list: &str, out: Out<'o>) -> anyhow::Result<Self> {
         const NO_PROBLEMS: [Problem; 0] = [];
         let mut beginning = serde_json::to_string_pretty(&document::Document::new(report, NO_PROBLEMS))?;
@@ -38,6 +38,7 @@ impl<'o> Document<'o> {
         beginning.truncate(at + start_of_list.len());
         let mut out = Escaping(out.for_json());
         out.write_all(beginning.as_bytes())?;
+        // The formatter must know that items are inside an object and a list. The text of both has been written above.
         let mut format = PrettyFormatter::new();
         format.begin_object(&mut io::sink())?;
         format.begin_array(&mut io::sink())?;
@@ -48,7 +49,7 @@ impl<'o> Document<'o> {
     pub(crate) fn item(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
         let is_first = std::mem::replace(&mut self.is_list_empty, false);
         self.format.begin_array_value(&mut self.out, is_first)?;
-        // A value ends at the place where it begins, so a copy of the formatter is enough.
+        // The indentation after a value is the same as before it, so `self.format` need not see the value: a copy does.
         let mut serializer = serde_json::Serializer::with_formatter(&mut self.out, self.format.clone());
         value.serialize(&mut serializer).map_err(error_of)?;
         Ok(self.format.end_array_value(&mut self.out)?)
@@ -73,9 +74,9 @@ struct AfterBeginning<'o> {
 
 impl Write for AfterBeginning<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let expected = self.beginning.get(self.skipped..).unwrap_or_default();
-        let (repeated, rest) = data.split_at(expected.len().min(data.len()));
-        if !expected.starts_with(repeated) {
+        let left_to_skip = self.beginning.get(self.skipped..).unwrap_or_default();
+        let (repeated, rest) = data.split_at(left_to_skip.len().min(data.len()));
+        if !left_to_skip.starts_with(repeated) {
             return Err(io::Error::other("the report does not begin as its document"));
         }
         self.skipped += repeated.len();

@@ -84,19 +84,19 @@ pub(crate) enum NameOfWheel {
 
 /// Returns the shortest names that tell files apart: the first parts of the names of wheels, the names of files, or
 /// paths without the directories that all have in common.
-pub(crate) fn short_names(paths: &[&str], name: NameOfWheel) -> Vec<String> {
-    let start = common_directory(paths.iter().copied());
-    // From the shortest form of a name to the longest.
+pub(crate) fn short_names(paths: &[&str], name_of_wheel: NameOfWheel) -> Vec<String> {
+    let common_len = common_directory(paths.iter().copied());
+    // From the shortest form of a name to the longest. The second argument is the length of the common directories.
     let forms: [fn(&str, usize) -> String; 4] = [
         |path, _| part_of_wheel(&file_name(path.as_ref()), 1),
         |path, _| part_of_wheel(&file_name(path.as_ref()), 2),
         |path, _| file_name(path.as_ref()),
-        |path, start| path.get(start..).unwrap_or(path).to_owned(),
+        |path, common_len| path.get(common_len..).unwrap_or(path).to_owned(),
     ];
-    let first_form = if name == NameOfWheel::Short { 0 } else { 1 };
+    let first_form = if name_of_wheel == NameOfWheel::Short { 0 } else { 1 };
     let mut names = Vec::new();
     for form in forms.into_iter().skip(first_form) {
-        names = paths.iter().map(|path| form(path, start)).collect();
+        names = paths.iter().map(|path| form(path, common_len)).collect();
         if names.iter().collect::<HashSet<_>>().len() == paths.len() {
             break;
         }

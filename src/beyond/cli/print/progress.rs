@@ -26,12 +26,12 @@ const MB: u64 = 1_000_000;
 /// The work must have taken this long before the time left is estimated.
 const ESTIMATE_AFTER: Duration = Duration::from_secs(2);
 
-/// One part in this many must be done before the time left is estimated, because early estimates are far off.
-const ESTIMATE_PARTS: u64 = 50;
+/// The total divided by this must be done before the time left is estimated, because early estimates are far off.
+const ESTIMATE_DIVISOR: u64 = 50;
 
-/// No share is shown while the last 1/33 (3 percent) of the bytes of the files is read. A file counts as read before it
-/// is processed, and that may take long. A share near 100 percent would then stand still.
-const LAST_OF_PARTS: u64 = 33;
+/// No share is shown while the last bytes of the files are read: 1/33, which is 3 percent. A file counts as read before
+/// it is processed, and that may take long. A share near 100 percent would then stand still.
+const LAST_BYTES_DIVISOR: u64 = 33;
 
 /// The only line of the process.
 static LINE: Mutex<ProgressLine> = Mutex::new(ProgressLine::new(""));
@@ -43,7 +43,7 @@ pub(crate) struct ProgressLine {
     /// The bytes done and the bytes expected, if a job reports them.
     reported: Option<(u64, u64)>,
     /// The size of all files that will be read, as far as known.
-    pub(crate) expected: u64,
+    pub(crate) expected_bytes: u64,
     /// Whether the line may be shown.
     pub(crate) is_on: bool,
     /// Whether the line is on the terminal now.
@@ -81,7 +81,7 @@ fn is_stdout_pipe() -> bool {
     stat.is_pipe()
 }
 
-/// Sets how many bytes of the work are done.
+/// Sets how many bytes of the work are done, as its job reports them, and how many there are.
 pub(crate) fn set(done: u64, total: u64) {
     lock().reported = Some((done, total));
 }
@@ -137,7 +137,7 @@ pub(crate) fn lock() -> MutexGuard<'static, ProgressLine> {
 
 impl ProgressLine {
     const fn new(work_name: &'static str) -> Self {
-        Self { work_name, reported: None, expected: 0, is_on: false, is_drawn: false, is_blocked: false }
+        Self { work_name, reported: None, expected_bytes: 0, is_on: false, is_drawn: false, is_blocked: false }
     }
 
     /// Notes that this data was printed on the terminal. Until it ends with a newline, the line is not drawn.
@@ -148,26 +148,26 @@ impl ProgressLine {
     }
 
     /// Draws the line, cut to `width` characters. Does nothing before anything was read, or while the line may not be
-    /// shown. `read` is the number of bytes read, `done` the number of bytes of files done.
-    fn draw(&mut self, [read, done]: [u64; 2], elapsed: Duration, width: usize, to: &mut dyn Write) {
-        if read == 0 || !self.is_on || self.is_blocked {
+    /// shown. `read_bytes` are the bytes read so far, and `done_bytes` those of files that are done.
+    fn draw(&mut self, [read_bytes, done_bytes]: [u64; 2], elapsed: Duration, width: usize, to: &mut dyn Write) {
+        if read_bytes == 0 || !self.is_on || self.is_blocked {
             return;
         }
         self.is_drawn = true;
-        let text: String = text(self.work_name, self.share(done), read, elapsed).chars().take(width).collect();
+        let text = text(self.work_name, self.share(done_bytes), read_bytes, elapsed);
+        let text: String = text.chars().take(width).collect();
         // A failure to draw does not stop the work.
         drop(to.write_all(format!("\r{text}\x1b[K").as_bytes()));
     }
 
-    /// Returns the bytes done and the bytes expected: as a job reports them, or else the bytes of files. Returns `None`
-    /// if no files are expected, and near their end, because much work of unknown size may follow the reading of a
-    /// file.
-    fn share(&self, done: u64) -> Option<(u64, u64)> {
+    /// Returns the bytes done and the bytes expected: as a job reports them, or else `done_bytes` and the size of the
+    /// files. Returns `None` if no files are expected, and near their end, see [`LAST_BYTES_DIVISOR`].
+    fn share(&self, done_bytes: u64) -> Option<(u64, u64)> {
         if self.reported.is_some() {
             return self.reported;
         }
-        let near_end = self.expected - self.expected / LAST_OF_PARTS;
-        if done < near_end { Some((done, self.expected)) } else { None }
+        let near_end = self.expected_bytes - self.expected_bytes / LAST_BYTES_DIVISOR;
+        if done_bytes < near_end { Some((done_bytes, self.expected_bytes)) } else { None }
     }
 
     /// Removes the line from the terminal, if it is there.
@@ -178,17 +178,17 @@ impl ProgressLine {
     }
 }
 
-/// The text of the line: the share of the work that is done and, if it can be estimated, the time left. Without a
-/// share, the line only shows the bytes read.
-fn text(work_name: &str, share: Option<(u64, u64)>, read: u64, elapsed: Duration) -> String {
+/// Returns the text of the line: the share of the work that is done and, if it can be estimated, the time left. `share`
+/// has the bytes done and all bytes. Without it, the line only shows the bytes read.
+fn text(work_name: &str, share: Option<(u64, u64)>, read_bytes: u64, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
-    let Some((done, total)) = share else { return format!("{work_name}: {} MB read, {seconds} s", read / MB) };
+    let Some((done, total)) = share else { return format!("{work_name}: {} MB read, {seconds} s", read_bytes / MB) };
     let done = done.min(total);
     // Without bytes to do, 100 percent and all cells of the bar are done.
-    let [percent, filled] = [100, WIDTH].map(|of| done.saturating_mul(of).checked_div(total).unwrap_or(of));
-    let bar: String = (0..WIDTH).map(|cell| if cell < filled { '#' } else { '.' }).collect();
+    let [percent, filled_cells] = [100, WIDTH].map(|of| done.saturating_mul(of).checked_div(total).unwrap_or(of));
+    let bar: String = (0..WIDTH).map(|cell| if cell < filled_cells { '#' } else { '.' }).collect();
     let mut text = format!("{work_name}: {percent:3}% [{bar}] {} of {} MB, {seconds} s", done / MB, total / MB);
-    let can_estimate = elapsed >= ESTIMATE_AFTER && done >= total / ESTIMATE_PARTS;
+    let can_estimate = elapsed >= ESTIMATE_AFTER && done >= total / ESTIMATE_DIVISOR;
     if can_estimate && let Some(left) = seconds.saturating_mul(total - done).checked_div(done) {
         text.push_str(&format!(", about {left} s left"));
     }
@@ -240,7 +240,7 @@ mod tests {
         line.note_printed(b"the rest\n");
         assert_eq!(drawn(&mut line, 2, &mut out), "\rx: 0 MB read, 1 s\x1b[K");
         // No line is wider than the terminal: the cursor could not go back to its start.
-        line.expected = 10;
+        line.expected_bytes = 10;
         assert_eq!(drawn(&mut line, 2, &mut out), "\rx:  20% [####.......\x1b[K");
         line.is_on = false;
         assert_eq!(drawn(&mut line, 2, &mut out), "");

@@ -13,9 +13,9 @@ impl Style {
     /// Returns a bar of `width` columns for `whole`, as long as the share of `part`. Unicode has blocks for eighths
     /// of a column; a bar in ASCII has whole columns. Each bar for a part above 0 is visible.
     fn bar(self, part: u64, whole: u64, width: usize) -> String {
-        let cells = u64::try_from(width).unwrap_or_default();
+        let columns = u64::try_from(width).unwrap_or_default();
         // Rounded up, so that a small part is visible.
-        let eighths = (per_mille(part, whole) * cells * 8).div_ceil(1000);
+        let eighths = (per_mille(part, whole) * columns * 8).div_ceil(1000);
         let full_blocks = usize::try_from(eighths / 8).unwrap_or_default();
         if !self.unicode {
             return "#".repeat(full_blocks.max(usize::from(part > 0)).min(width));

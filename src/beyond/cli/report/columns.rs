@@ -64,10 +64,10 @@ impl Columns {
     /// Adds the columns `file` and `library`: for each row, the names of the library at its `path` and `member`. A
     /// library that `names` does not have gets the last part of its member or path.
     pub(super) fn add_libraries(&mut self, names: &HashMap<(String, Option<String>), LibraryName>) {
-        let sources = ["path", "member"].map(|field| self.columns.get(field));
+        let path_and_member = ["path", "member"].map(|field| self.columns.get(field));
         let [mut files, mut libraries] = [PageColumn::default(), PageColumn::default()];
         for row in 0..self.rows {
-            let [path, member] = sources.map(|column| Some(column?.text(row)?.to_owned()));
+            let [path, member] = path_and_member.map(|column| Some(column?.text(row)?.to_owned()));
             let path = path.unwrap_or_default();
             let last_part = file_name(member.as_deref().unwrap_or(&path).as_ref());
             let LibraryName { file, library } = match names.get(&(path, member)) {

@@ -73,17 +73,17 @@ impl Options for ReportOptions {
 }
 
 impl ReportOptions {
-    /// Reads the code objects and kernels of files into the page.
+    /// Reads the code objects and kernels of files into the page. Adds errors of files to `problems`.
     fn read_into(&self, paths: &[PathBuf], page: &mut Page, problems: &mut Vec<Problem>) -> anyhow::Result<()> {
         let (files, found_paths, scan) = self.search.files(paths);
         ensure_apart(("-o", Some(&self.output)), found_paths.iter())?;
         let mut job = ListKernels::default();
         job.scan = scan;
-        let in_turn = files::has_several_pipes(&files);
+        let one_by_one = files::has_several_pipes(&files);
         let mut added = Ok(());
         files::for_each(
             files,
-            in_turn,
+            one_by_one,
             |file| read_file(&job, file),
             weight,
             |read| match read {
@@ -99,7 +99,7 @@ impl ReportOptions {
         Ok(added?)
     }
 
-    /// Compares two files or directories.
+    /// Compares two files or directories. Adds the errors of files that cannot be listed or read to `problems`.
     fn compare(&self, paths: [&PathBuf; 2], problems: &mut Vec<Problem>) -> anyhow::Result<Changes> {
         let sets = FileSets::new(&self.search.search, paths)?;
         ensure_apart(("-o", Some(&self.output)), sets.paths.iter())?;
@@ -108,12 +108,12 @@ impl ReportOptions {
         job.scan = self.search.scan(&sets.paths);
         let (mut files, mut kernels, mut added) = (ComparedFiles::default(), Columns::default(), Ok(()));
         // Only files that the command line names may be pipes, and these are a single pair.
-        let in_turn = false;
+        let one_by_one = false;
         // The page can sort and filter its kernels, so it has all of them.
         let all_kernels = (usize::MAX, ListedKernels::All);
         files::for_each(
             sets.pairs,
-            in_turn,
+            one_by_one,
             |pair| pair.compare(&job, all_kernels),
             Compared::weight,
             |compared| match compared {
@@ -156,7 +156,7 @@ fn read_file(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
     Ok((contents, KernelsOfFile::new(kernels, wanted, &|name| demangler.demangled(name))?))
 }
 
-/// Returns the number of findings in a file. Files that wait to be added to the page are limited by the sum.
+/// Returns the number of findings in a file. The sum limits the files that wait to be added to the page.
 fn weight((contents, kernels): &ReadFile) -> usize {
     contents.bundles.len() + kernels.rows.len() + 1
 }

@@ -64,7 +64,7 @@ struct Tables<'p> {
 }
 
 impl Page {
-    /// Returns the page about files with these paths. If it has changes, the paths are the old and the new one.
+    /// Returns the page about files with these paths. If it has changes, the paths are those of the old and new file.
     pub(super) fn html(mut self, paths: &[PathBuf], problems: &[Problem]) -> anyhow::Result<String> {
         self.kernels.fill_columns();
         let libraries = PicturedLibraries::new(std::mem::take(&mut self.libraries).finish());
@@ -78,7 +78,7 @@ impl Page {
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
         let [size, facts] = libraries.summary();
         let title_parts = title_parts(paths);
-        let (mut title, mut heading) = (escaped(&title_parts.join("")), heading(&title_parts));
+        let (mut title, mut heading) = (escaped(&title_parts.join("")), title_html(&title_parts));
         let (mut summary, mut changes) = (format!("{size}: {facts}"), String::new());
         // A page about changes begins with the summary and the section of the changes. The summary of the new file
         // comes after them.
@@ -111,7 +111,8 @@ impl Page {
         Ok(fill_template(TEMPLATE, &parts.into_iter().collect()))
     }
 
-    /// Returns the end of the line about kernels: the number of code objects that are not in the table of kernels.
+    /// Returns the end of the line about kernels: the number of code objects whose kernels are not in the table,
+    /// because they have no registers yet. Returns an empty text if there are none.
     fn note_on_registers(&self) -> String {
         match self.without_registers {
             0 => String::new(),
@@ -203,7 +204,8 @@ fn push_tables(matrix: &Matrix<'_>, html: &mut String) {
     }
 }
 
-/// Returns the title of the page, in parts between which a line may end: the names of the files at these paths.
+/// Returns the title of the page, in parts between which a line may end: the names of the first files, each with a
+/// comma after it unless it is the last, and the number of the others.
 fn title_parts(paths: &[PathBuf]) -> Vec<String> {
     const NAMES_MAX: usize = 4;
     let paths: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
@@ -221,8 +223,8 @@ fn title_parts(paths: &[PathBuf]) -> Vec<String> {
     parts
 }
 
-/// Returns the title as HTML.
-fn heading(parts: &[String]) -> String {
+/// Returns the title as HTML. A line may end only between two of its parts.
+fn title_html(parts: &[String]) -> String {
     match parts {
         [part] => escaped(part),
         parts => parts.iter().map(|part| format!("<span>{}</span> ", escaped(part.trim_end()))).collect(),
