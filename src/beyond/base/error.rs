@@ -48,18 +48,18 @@ impl Error {
 
     /// The error for a selection that matches no code object, if some files were skipped. `unmatched` are the parts of
     /// the selection that match nowhere. `only_skipped` are the parts that match only in skipped files, as far as these
-    /// could be read. `has_skipped` says whether they have matching code objects. `present` are the targets that the
-    /// other files have code for.
+    /// could be read. `has_match_in_skipped` says whether skipped files have matching code objects. `present` are the
+    /// targets that the other files have code for.
     pub(crate) fn no_sound_match(
         unmatched: &[String],
         only_skipped: &[String],
         present: &[String],
-        has_skipped: bool,
+        has_match_in_skipped: bool,
     ) -> Self {
         const SKIPPED: &str = " except in skipped files";
         // With no parts to name, the message says only whether skipped files have matches.
         let wanted = match [unmatched, only_skipped].map(|wants| wants.join(" or ")).each_ref().map(String::as_str) {
-            ["", ""] if !has_skipped => String::new(),
+            ["", ""] if !has_match_in_skipped => String::new(),
             ["", ""] => SKIPPED.to_owned(),
             [unmatched, ""] => format!(" {unmatched}"),
             ["", only_skipped] => format!(" {only_skipped}{SKIPPED}"),
@@ -76,13 +76,14 @@ impl Error {
         Self::new(ErrorKind::NotFound, text).with(remedy)
     }
 
-    /// Appends a reason to the text, if there is one. The reason means that no other target would match either, so the
-    /// suggestion of other targets is dropped.
-    pub(crate) fn with_reason(mut self, reason: Option<String>) -> Self {
+    /// Adds a sentence about code that a runtime does not find or load, if there is such code, to the error that no
+    /// code object matches. Another target would not help then, so the error no longer suggests one.
+    pub(crate) fn with_unfound_code(mut self, unfound: Option<String>) -> Self {
+        // The errors that no code object matches have a text. Errors with another cause stay as they are.
         if let ErrorCause::Text(text) = &mut self.0.cause
-            && let Some(reason) = reason
+            && let Some(unfound) = unfound
         {
-            *text = format!("{text}; {reason}");
+            *text = format!("{text}; {unfound}");
             self.0.remedy = Remedy::None;
         }
         self
@@ -157,14 +158,15 @@ fn beginning(list: &[String]) -> String {
 }
 
 impl Malformed {
-    /// The fault of a search that stops at `offset` because of a limit: `what` is in the plural, as in "more than 5
-    /// bundles".
-    pub(crate) fn search(what: &str, limit: u64, offset: u64) -> Self {
-        Self::other(ErrorKind::Limit, offset, format!("more than {limit} {what}; stopped at offset {offset}"))
+    /// The fault of a search that stops at `offset` because of a limit: `units` is a noun in the plural, as in "more
+    /// than 5 bundles".
+    pub(crate) fn search(units: &str, limit: u64, offset: u64) -> Self {
+        Self::other(ErrorKind::Limit, offset, format!("more than {limit} {units}; stopped at offset {offset}"))
     }
 
-    /// Adds `base` to the offsets of a fault that was found in a part of a file, if it is a field that is wrong or cut.
-    /// Other faults, with offsets of whole containers, stay as they are.
+    /// Adds `base`, the offset of a part in its file, to the offsets of a fault that was found in this part. Only
+    /// faults of a field that is wrong or cut are changed. Other faults, with offsets of whole containers, stay as they
+    /// are.
     pub(crate) fn shifted_by(self, base: u64) -> Self {
         match self {
             Self::Fault { what, offset, problem } => Self::Fault { what, offset: offset.saturating_add(base), problem },

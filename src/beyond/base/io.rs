@@ -27,7 +27,8 @@ pub(crate) fn shift_range(range: &Range<u64>, start: u64) -> Range<u64> {
 impl Input {
     /// An input over all bytes of `reader`, called `name` in errors.
     pub(crate) fn spool(name: &Path, reader: impl Read) -> io::Result<Self> {
-        Self::spool_of(name, reader, 0)
+        let unknown_size = 0;
+        Self::spool_of(name, reader, unknown_size)
     }
 
     /// An input over a copy of `data`, which is in memory only if it is small. For jobs that keep many inputs.
@@ -61,8 +62,8 @@ impl Spool {
     }
 }
 
-/// Returns what `write` writes: in memory if it is little, otherwise in a file without a name. Later errors about it call
-/// it `name`.
+/// Returns the bytes that `write` writes as an input: in memory if they are few, otherwise in a temporary file. Later
+/// errors about the input call it `name`.
 pub(crate) fn spooled<T>(
     name: &Path,
     write: impl FnOnce(&mut Writer<'_, &mut SpooledTempFile>) -> Result<T>,

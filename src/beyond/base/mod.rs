@@ -1,4 +1,4 @@
-//! What the search and its jobs add to the foundation: further methods of its types, and functions.
+//! Additions to the foundation for the search and its jobs: further methods of its types, and functions.
 
 pub(crate) mod error;
 pub(crate) mod io;

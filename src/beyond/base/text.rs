@@ -98,13 +98,13 @@ pub(crate) fn bytes(count: u64) -> String {
     let mut unit = 1_u128;
     for name in UNITS {
         unit *= 1000;
-        // Uses hundredths, tenths or whole units: the first that gives three digits.
-        for (parts, digits) in [(100, 2), (10, 1), (1, 0_usize)] {
-            let rounded = rounded_quotient(u128::from(count) * parts, unit);
+        // Uses hundredths, tenths or whole units: the first that gives at most three digits in all.
+        for (parts_of_unit, decimals) in [(100, 2), (10, 1), (1, 0_usize)] {
+            let rounded = rounded_quotient(u128::from(count) * parts_of_unit, unit);
             if rounded < 1000 {
-                let (value, rest) = (rounded / parts, rounded % parts);
-                let rest = if digits == 0 { String::new() } else { format!(".{rest:0digits$}") };
-                return format!("{value}{rest} {name}");
+                let (whole, rest) = (rounded / parts_of_unit, rounded % parts_of_unit);
+                let rest = if decimals == 0 { String::new() } else { format!(".{rest:0decimals$}") };
+                return format!("{whole}{rest} {name}");
             }
         }
     }
@@ -112,9 +112,9 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{count} B")
 }
 
-/// Returns a quotient, rounded to the nearest number; 0 if `by` is 0.
-pub(crate) fn rounded_quotient(number: u128, by: u128) -> u128 {
-    (number + by / 2).checked_div(by).unwrap_or(0)
+/// Returns `number / divisor`, rounded to the nearest number; 0 if `divisor` is 0.
+pub(crate) fn rounded_quotient(number: u128, divisor: u128) -> u128 {
+    (number + divisor / 2).checked_div(divisor).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -65,20 +65,20 @@ pub(super) fn write(data: Slice<'_>, level: i32, to: &mut impl Write, read: &mut
     )
 }
 
-/// Compresses the block of some data with an index.
+/// Compresses one block of some data, which has this index among the blocks.
 fn compress(data: Slice<'_>, index: u64, is_last: bool, level: i32) -> Result<Block> {
     let start = index.saturating_mul(BLOCK);
-    let (dictionary, end) = (start.min(WINDOW), start.saturating_add(BLOCK).min(data.len()));
-    let range = start.saturating_sub(dictionary)..end;
+    let (len_before, end) = (start.min(WINDOW), start.saturating_add(BLOCK).min(data.len()));
+    let range = start.saturating_sub(len_before)..end;
     let part = data.range(&range).ok_or_else(|| Error::internal("a block is outside of its data"))?;
     let mut bytes = Vec::with_capacity(part.bytes().len());
     part.reader().read_to_end(&mut bytes).with_path(data.path())?;
-    let dictionary_len = usize::try_from(dictionary).unwrap_or_default();
-    let (before, content) = bytes.split_at(dictionary_len.min(bytes.len()));
+    let dictionary_len = usize::try_from(len_before).unwrap_or_default();
+    let (dictionary, content) = bytes.split_at(dictionary_len.min(bytes.len()));
     const HAS_ZLIB_HEADER: bool = false;
     let mut encoder = zlib::encoder(HAS_ZLIB_HEADER, level);
-    if !before.is_empty() {
-        encoder.set_dictionary(before).map_err(|_| broken())?;
+    if !dictionary.is_empty() {
+        encoder.set_dictionary(dictionary).map_err(|_| broken())?;
     }
     let compressed = compress_all(content, &mut encoder, is_last)?;
     let mut crc = Crc::new();
@@ -90,7 +90,8 @@ fn broken() -> Error {
     Error::internal("DEFLATE cannot compress a block")
 }
 
-/// Returns all of the `content` compressed, up to the end of a byte: of the whole stream, if the content `is_last`.
+/// Compresses all of the `content`. If it `is_last`, the stream ends after it. Otherwise the result ends at a full
+/// byte, so that the next block can follow.
 fn compress_all(content: &[u8], encoder: &mut Compress, is_last: bool) -> Result<Vec<u8>> {
     let flush = if is_last { FlushCompress::Finish } else { FlushCompress::Sync };
     let mut compressed = Vec::with_capacity(content.len() / 2);

@@ -35,7 +35,7 @@ fn begins_frame(data: &[u8]) -> bool {
 pub(super) struct ZstdFile<R> {
     reader: PartsReader<R>,
     decoder: RawDecoder<'static>,
-    /// Whether the current frame goes on. Set at the start of a file, so that a file without a frame is an error.
+    /// Whether the current frame goes on. Also true at the start of a file, so that a file without a frame is an error.
     is_in_frame: bool,
 }
 

@@ -188,7 +188,8 @@ impl StreamForm {
         })
     }
 
-    /// Compresses the bytes that `work` writes into `to`, in one stream or frame, and returns `to`. Errors name `path`.
+    /// Calls `work` with a writer, compresses the bytes that it writes into `to`, in one stream or frame, and returns
+    /// `to`. Errors name `path`.
     pub(crate) fn write<W: Write>(
         self,
         level: i32,
@@ -225,8 +226,8 @@ impl StreamForm {
         }
     }
 
-    /// Compresses all of `data` into `to` at the [usual level](Self::usual_level), and passes its bytes to `read`, in
-    /// order. Returns `to`, and the checksum of `data` that zip files have.
+    /// Compresses all of `data` into `to` at the [usual level](Self::usual_level), and passes the uncompressed bytes to
+    /// `read`, in order. Returns `to`, and the CRC-32 of `data`.
     pub(crate) fn pack<W: Write>(self, data: Slice<'_>, mut to: W, read: &mut dyn FnMut(&[u8])) -> Result<(W, u32)> {
         #[cfg(feature = "zlib")]
         if self == Self::Deflate {

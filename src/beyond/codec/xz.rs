@@ -49,15 +49,16 @@ impl<R: BufRead> Read for Xz<R> {
                 [] => (true, Action::Finish),
                 _ => (false, Action::Run),
             };
-            let (read, written) = (stream.total_in(), stream.total_out());
+            let (read_before, written_before) = (stream.total_in(), stream.total_out());
             let status = stream.process(input, buffer, action)?;
-            let (read, written) = (difference(stream.total_in(), read), difference(stream.total_out(), written));
+            let read = difference(stream.total_in(), read_before);
+            let written = difference(stream.total_out(), written_before);
             self.reader.consume(read);
             match status {
                 Status::StreamEnd => {
                     let has_next = self.reader.skip_to_next_part(|rest| may_begin_with(rest, MAGIC))?;
-                    // Threads are worth their start only for the first stream, because packages have one. So this
-                    // decoder of a further stream works on one thread.
+                    // A further stream is decoded on one thread. Packages have only one stream, so starting threads for
+                    // others does not pay.
                     self.stream = if has_next { Some(Stream::new_stream_decoder(MEMORY_MAX, NO_FLAGS)?) } else { None };
                 }
                 // The decoder needs more input: the crate gives this name to liblzma's `LZMA_BUF_ERROR`.
@@ -72,19 +73,20 @@ impl<R: BufRead> Read for Xz<R> {
     }
 }
 
-/// The header of an LZMA stream in a zip file (APPNOTE 6.3.10, 5.8.8): the version of the LZMA SDK, which is free, and
-/// the length of the properties, which follow.
+/// The header of an LZMA stream in a zip file (APPNOTE 6.3.10, 5.8.8): two bytes for the version of the LZMA SDK, which
+/// may be any, and two for the length of the properties after them.
 const LZMA_HEADER: [u8; 4] = [9, 4, 5, 0];
 
-/// The properties that encoders write at all presets: 3 bits of context for literals, none of position, and 2 bits of
-/// position for the rest, in one byte. The size of the dictionary follows in four.
+/// The first byte of the properties, which is the same at all presets: `lc + 9 * (lp + 5 * pb)` with 3 bits of literal
+/// context (`lc`), no bit of literal position (`lp`) and 2 bits of position (`pb`). Four bytes for the size of the
+/// dictionary follow.
 const LZMA_PROPERTIES: u8 = 3 + 9 * (5 * 2);
 
 /// The smallest dictionary of LZMA in bytes.
 const LZMA_DICTIONARY_MIN: u64 = 4096;
 
-/// Returns a reader of an LZMA stream of a zip file, which inflates to `inflated` bytes. Data that ends early is no
-/// error of this reader.
+/// Returns a reader of an LZMA stream of a zip file, which inflates to `inflated` bytes. The reader does not fail if
+/// the data ends early.
 pub(super) fn lzma_decoder<R: BufRead>(mut reader: R, inflated: u64) -> io::Result<XzDecoder<R>> {
     let broken = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
     let mut header = [0; 9];

@@ -55,7 +55,7 @@ impl<R: Report, P: Serialize> Document<R, P> {
     }
 }
 
-/// Serializes a type as a struct, which the function `of` of that struct makes from it.
+/// Serializes each type as the struct after the arrow, whose function `of` makes the struct from a value of the type.
 macro_rules! serialized_as {
     ($($type:ty => $fields:ident),*) => {$(
         impl serde::Serialize for $type {

@@ -50,9 +50,10 @@ pub(crate) fn generate_schema<R: Report + JsonSchema>(subcommand: &str) -> Strin
     let mut generator = settings.into_generator();
     let report = description_of(&R::json_schema(&mut generator));
     let mut schema = generator.into_root_schema_for::<Document<R, Vec<String>>>();
-    // Of the description that all reports share, the first sentence is about the type `Document`.
-    let shared = description_of(&schema);
-    let shared = shared.split_once(". ").unwrap().1.to_owned();
+    // The schema so far has the description of `Document`. Its first sentence says what that type is, and is replaced
+    // by the description of the report.
+    let of_document = description_of(&schema);
+    let (_, shared) = of_document.split_once(". ").unwrap();
     schema.insert("title".to_owned(), format!("The report of `offload-bundle {subcommand} --json`").into());
     schema.insert("description".to_owned(), format!("{report} {shared}").into());
     ProjectForm.transform(&mut schema);

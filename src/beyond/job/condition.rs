@@ -1,4 +1,4 @@
-//! What conditions say of reports: those of `--fail-on`, which `kernels` and `diff` have.
+//! The results of the conditions of `--fail-on`, which `kernels` and `diff` have.
 
 use std::fmt;
 
@@ -45,8 +45,8 @@ pub(super) fn word_and_rest(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c| !is_of_name(c)).unwrap_or(text.len()))
 }
 
-/// Returns the first of the nearest names that a misspelled one may mean: one that differs in case and separators only,
-/// begins with the typed letters, or has one letter more, less or wrong, or two swapped. Returns `None` if no name is so near.
+/// Returns the name that a misspelled one may mean: a name that differs only in case and separators, or else the first
+/// name that begins with the typed letters, or has one letter more, less or wrong, or two swapped.
 pub(super) fn nearest_name<'n>(typed: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let typed = letters(typed);
     if typed.len() < 3 {
@@ -65,6 +65,7 @@ pub(super) fn nearest_name<'n>(typed: &str, names: impl IntoIterator<Item = &'n 
     near
 }
 
+/// Returns the letters of a name, in lower case.
 fn letters(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphabetic).map(|c| c.to_ascii_lowercase()).collect()
 }

@@ -24,7 +24,7 @@ pub(crate) const WEIGHT_MAX: usize = 100_000;
 /// The number of bytes that count as one unit of a weight.
 const WEIGHT_UNIT: u64 = 256;
 
-/// Returns the weight of a result that takes so many bytes, of memory or of temporary files.
+/// Returns the weight of a result that takes this number of bytes, of memory or of temporary files.
 pub(crate) fn weight_of_len(bytes: u64) -> usize {
     usize::try_from(bytes / WEIGHT_UNIT).unwrap_or(usize::MAX).saturating_add(1)
 }
@@ -55,15 +55,15 @@ pub(crate) fn in_order_here<I: Send, T: Send, R>(
     HELPERS.in_order(items, work, work_here, weight, consume)
 }
 
-/// Returns whether the disk has space for the temporary files of parts of these sizes, in bytes, as many as may exist at a
-/// time: each thread has a part that it makes or that waits, and one more is used. Each part may need so many `files` of
-/// its size. Returns false if the system does not say how much is free.
-pub(crate) fn has_disk_space(sizes: impl Iterator<Item = u64>, files: u64) -> bool {
+/// Returns whether the disk has space for the temporary files of parts with these sizes, in bytes. Not all parts exist
+/// at a time: each thread holds one, and the caller uses one more. Each part takes up to `files_per_part` files of its
+/// size. Returns false if the system does not say how much is free.
+pub(crate) fn has_disk_space(sizes: impl Iterator<Item = u64>, files_per_part: u64) -> bool {
     // Smaller parts stay in memory.
     let mut sizes: Vec<u64> = sizes.filter(|size| *size > MEMORY_MAX).collect();
     sizes.sort_unstable();
     let largest = sizes.iter().rev().take(threads::count().saturating_add(1));
-    let needed = total(largest.copied()).saturating_mul(files);
+    let needed = total(largest.copied()).saturating_mul(files_per_part);
     if needed == 0 {
         return true;
     }
@@ -80,8 +80,8 @@ static HELPERS: Helpers = Helpers::new(None);
 struct Helpers {
     /// The most threads at a time, or `None` for one less than the process may use: the caller works too.
     most: Option<usize>,
-    /// The number of threads that help and run, less the number of callers that wait: another thread may run in the
-    /// place of each. So the number may be negative.
+    /// The number of helping threads that run, less the number of callers that wait, because another thread may run in
+    /// the place of each. So the number may be negative.
     running: AtomicIsize,
     /// Held while a thread looks for a place, so that it is woken when a place becomes free in this moment.
     gate: Mutex<()>,
@@ -131,8 +131,8 @@ impl Helpers {
         Waiting(self)
     }
 
-    /// Waits for a place, and until `may_begin` says that there is an item to work on. Returns `None` once `is_needed`
-    /// is false.
+    /// Waits until `may_begin` says that there is an item to work on, and takes a place for this thread. Returns `None`
+    /// once `is_needed` is false.
     fn take_when_free(&self, is_needed: impl Fn() -> bool, may_begin: impl Fn() -> bool) -> Option<Running<'_>> {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while is_needed() {
@@ -150,8 +150,8 @@ impl Helpers {
     fn take(&self) -> Option<Running<'_>> {
         let most = self.most();
         let is_free = |running| usize::try_from(running).unwrap_or_default() < most;
-        let more = |running: isize| if is_free(running) { Some(running.saturating_add(1)) } else { None };
-        self.running.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| Running(self))
+        let one_more = |running: isize| if is_free(running) { Some(running.saturating_add(1)) } else { None };
+        self.running.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).ok().map(|_| Running(self))
     }
 
     /// Processes items as [`in_order_here`] does, on threads that have places here.
@@ -183,7 +183,7 @@ impl Helpers {
     }
 }
 
-/// The state that the threads of one call of [`in_order`] share.
+/// The state that the threads of one call of [`in_order`] share. `W` is the type of `work`, and `G` that of `weight`.
 struct Crew<'h, I, T, W, G> {
     helpers: &'h Helpers,
     state: Mutex<State<I, T>>,
@@ -259,7 +259,8 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
                 self.recruit(&mut state, scope);
                 return Some(result);
             }
-            if state.is_over || (state.begun == index && state.items.len() == 0) {
+            let has_taken_all = state.begun == index && state.items.len() == 0;
+            if state.is_over || has_taken_all {
                 return None;
             }
             state = match state.begin() {
@@ -278,7 +279,8 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
         }
     }
 
-    /// Lets other threads begin items if there are any. Starts a thread if there may be another one.
+    /// Tells waiting threads whether they may begin items, and ends them once no item is left. Starts a further thread
+    /// if an item may be begun, and fewer threads than permitted help.
     fn recruit<'s>(&'s self, state: &mut State<I, T>, scope: &'s Scope<'s, 'h>) {
         if state.items.len() == 0 {
             self.close();
@@ -294,8 +296,8 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
         }
     }
 
-    /// Processes items whenever there is a place for this thread, until none is left. The thread stays while nothing may
-    /// be begun: a new one would take memory of its own.
+    /// Processes items whenever there is a place for this thread, until no item is left. The thread also stays while
+    /// no item may be begun: a new thread later would take more memory.
     fn help<'s>(&'s self, scope: &'s Scope<'s, 'h>) {
         let is_needed = || !self.is_closed.load(Ordering::SeqCst);
         let may_begin = || self.may_begin.load(Ordering::SeqCst);
@@ -304,7 +306,7 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
         }
     }
 
-    /// Processes items until nothing may be begun.
+    /// Processes items until no item may be begun: none is left, or the results that wait are too heavy.
     fn help_until_heavy<'s>(&'s self, scope: &'s Scope<'s, 'h>) {
         let ends_on_panic = EndOnDrop(self);
         loop {

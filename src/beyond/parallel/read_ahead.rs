@@ -20,8 +20,8 @@ struct Block {
 /// A block, or the error of reading it. A block without bytes is the end.
 type Filled = io::Result<Block>;
 
-/// Calls `consume` with the reader that `open` returns. Another thread reads ahead, if the process may use several. The
-/// two count as one, because they wait for each other.
+/// Calls `consume` with the reader that `open` returns. Another thread reads ahead, if the process may use several.
+/// Both threads together count as one in the number of threads, because they wait for each other.
 ///
 /// # Errors
 /// The errors of `open`, and those of `consume`, which gets the errors of reading.
@@ -89,6 +89,7 @@ struct ReadAhead {
     /// The block that is being read, and the number of its bytes that were read.
     block: Block,
     position: usize,
+    /// Whether the block without bytes was received, which is the end.
     is_over: bool,
 }
 

@@ -36,9 +36,10 @@ pub(super) fn inflate<I: Send, T: Send, R>(
             large.push(item);
         }
     }
-    // The search may need as much again for containers inside of the parts.
-    const FILES: u64 = 2;
-    if !has_disk_space(sizes.into_iter(), FILES) {
+    // One file has the part itself. Others, together as large, have the containers inside of it that the search
+    // inflates.
+    const FILES_PER_PART: u64 = 2;
+    if !has_disk_space(sizes.into_iter(), FILES_PER_PART) {
         large.clear();
     }
     let is_full = AtomicBool::new(false);

@@ -44,11 +44,11 @@ impl Budget {
         self.names.add(len);
     }
 
-    /// Charges all that a part of the job has cost, which had a new budget. Returns `None`, and charges nothing, if less
-    /// than that is left.
+    /// Charges all that was charged to `part`, the new budget that a part of the job started with. Returns `None`, and
+    /// charges nothing, if less than that is left.
     #[must_use]
     pub(crate) fn charge_part(&mut self, part: &Self) -> Option<()> {
-        let cost = |of_part: &Allowance| of_part.most().saturating_sub(of_part.left);
+        let cost = |allowance: &Allowance| allowance.most().saturating_sub(allowance.left);
         let (mut bytes, mut findings, mut names) = (self.bytes, self.findings, self.names);
         bytes.take(cost(&part.bytes))?;
         findings.take(cost(&part.findings))?;
@@ -63,7 +63,7 @@ impl Budget {
     }
 
     /// The number of bytes that may still be read.
-    pub(super) fn left(&self) -> u64 {
+    pub(super) fn bytes_left(&self) -> u64 {
         self.bytes.left
     }
 
@@ -112,9 +112,9 @@ impl Budget {
 /// The maximum for [`ids_len`] that cuts no ID.
 pub(super) const WHOLE_ID: usize = usize::MAX;
 
-/// Returns the length of all IDs of a bundle, in bytes, each cut to `most`.
-pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
-    total(bundle.entries.iter().map(|entry| len_u64(entry.id().get(..most).unwrap_or(entry.id()))))
+/// Returns the total length of the IDs of a bundle, in bytes. Of a longer ID, only `id_max` bytes count.
+pub(super) fn ids_len(bundle: &Bundle<'_>, id_max: usize) -> u64 {
+    total(bundle.entries.iter().map(|entry| len_u64(entry.id().get(..id_max).unwrap_or(entry.id()))))
 }
 
 /// Returns the number of bytes after the first ones that may be read to find the targets of the code objects of a

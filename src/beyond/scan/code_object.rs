@@ -204,9 +204,10 @@ impl CodeObject {
     /// The errors of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<Uri>> {
         let BundleInfo { place, compressed, range, .. } = &*self.bundle;
+        let compressed_bundle = compressed.map(|_| range.clone());
         match &self.packed {
             Some(packed) => packed_uri(place, packed, &self.id, self.number),
-            None => uri(place, compressed.map(|_| range.clone()), self.range.clone()),
+            None => uri(place, compressed_bundle, self.range.clone()),
         }
     }
 }
@@ -294,14 +295,15 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     parsed.map_err(|error| error.to_string())
 }
 
-/// Returns the URI of a range at a place. If `compressed` is the range of a compressed bundle there, `range` counts in
-/// the inflated bundle. Returns `None` without a range, or if the searched data has no file name.
-fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<Uri>> {
+/// Returns the URI of a range at a place. If the range is in a compressed bundle, `compressed_bundle` is the range of
+/// that, and `range` counts in the inflated bundle. Returns `None` without a range, or if the searched data has no file
+/// name.
+fn uri(place: &Place, compressed_bundle: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<Uri>> {
     let Some(range) = range else { return Ok(None) };
     if place.file().as_os_str().is_empty() {
         return Ok(None);
     }
-    match compressed {
+    match compressed_bundle {
         Some(bundle) => place.uri(bundle, Some(range)),
         None => place.uri(range, None),
     }
@@ -502,12 +504,13 @@ impl<'f> CodeObjectRef<'f> {
         header
     }
 
-    /// Returns the code object version of an ELF file for an AMD GPU, such as 6. Returns `None` for other content, and if
-    /// its first bytes are not known.
+    /// Returns the code object version of an ELF file for an AMD GPU, such as 6. Returns `None` for other content, for
+    /// code that is compressed on its own, and if the first bytes are not known.
     pub fn code_object_version(&self) -> Option<u8> {
-        let is_packed = self.packed().is_some();
-        let header = if is_packed { None } else { GpuHeader::read(&self.head()?) };
-        header?.code_object_version()
+        if self.packed().is_some() {
+            return None;
+        }
+        GpuHeader::read(&self.head()?)?.code_object_version()
     }
 
     /// Notes the facts about the content of the code object that decide whether its runtime loads it, after the content

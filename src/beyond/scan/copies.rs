@@ -40,12 +40,13 @@ impl Copies {
         Self { recorded, first: HashMap::new() }
     }
 
-    /// Returns whether another member may have the same content.
-    pub(super) fn may_have(&self, content: &ZipContent<'_>) -> bool {
+    /// Returns whether another member may have the same content: it records the same size and checksum.
+    pub(super) fn may_have_copy(&self, content: &ZipContent<'_>) -> bool {
         self.recorded.contains(&content.recorded())
     }
 
-    /// Returns the place of an earlier member with the same content. Notes this member if it is the first.
+    /// Returns the place of the first member with this hash. If no earlier member has it, notes `place` as the first,
+    /// and returns `None`.
     pub(super) fn first_with(&mut self, hash: ContentHash, place: &Place) -> Option<Place> {
         match self.first.entry(hash) {
             Entry::Occupied(first) => Some(first.get().clone()),
@@ -67,19 +68,20 @@ pub(super) fn hash_of(data: Slice<'_>) -> Result<ContentHash> {
     Ok(hasher.finalize())
 }
 
-/// A reader that may hash what it reads.
+/// A reader that can also hash the bytes that it reads.
 pub(super) struct HashingReader<R> {
     reader: R,
     hasher: Option<Sha256>,
+    /// The number of bytes that were read and hashed.
     len: u64,
 }
 
 impl<R> HashingReader<R> {
-    pub(super) fn new(reader: R, has_hash: bool) -> Self {
-        Self { reader, hasher: has_hash.then(Sha256::new), len: 0 }
+    pub(super) fn new(reader: R, is_hashed: bool) -> Self {
+        Self { reader, hasher: is_hashed.then(Sha256::new), len: 0 }
     }
 
-    /// Returns the hash if exactly `len` bytes were read: a search need not read all of a member.
+    /// Returns the hash of a content of `len` bytes, or `None` if it was read in part only, or is not hashed.
     pub(super) fn hash_of(self, len: u64) -> Option<ContentHash> {
         let hasher = self.hasher?;
         if self.len == len { Some(hasher.finalize()) } else { None }

@@ -134,6 +134,7 @@ pub(crate) struct EntryFacts {
     pub(super) shared: Vec<u64>,
     /// Whether the bundle is at the start of a file, or of a member of a package.
     pub(super) begins_file: bool,
+    /// When code in the section around the bundle is linked. [`FoundBundle::linking`] also looks at the format.
     pub(super) linking: Linking,
     /// The targets of ELF files, by the ranges of the files. To find a target, the whole file may have to be read. Many
     /// entries may have the same range, which is then read once.
@@ -146,12 +147,12 @@ pub(crate) struct EntryFacts {
     pub(super) undefined: Mutex<HashMap<usize, UndefinedSymbols>>,
 }
 
-/// Returns the facts that a lock protects. Several threads may read the code objects of a bundle.
+/// Locks some facts: several threads may read the code objects of a bundle.
 fn locked<T>(facts: &Mutex<T>) -> MutexGuard<'_, T> {
     facts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time when the code of a bundle is linked.
+/// When the code of a bundle is linked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Linking {
     /// Before the bundle was made.
@@ -244,16 +245,18 @@ impl<'f> FoundBundle<'f> {
         self.linking() == Linking::AtStart
     }
 
-    /// Returns the time when the code of the bundle is linked.
+    /// Returns when the code of the bundle is linked, by its format and the section around it.
     pub(crate) fn linking(&self) -> Linking {
         match self.facts.linking {
+            // The driver links only some formats, so code of other formats was linked before, whatever its section.
             Linking::AtStart if !self.format.has(Rule::LinkedByDriver) => Linking::Before,
+            // The bundle is an object that a linker reads, in whatever section it is.
             _ if self.format.has(Rule::Object) => Linking::WithObject,
-            linking => linking,
+            of_section => of_section,
         }
     }
 
-    /// Returns the address of the entry with an index.
+    /// Returns the locator of the entry with an index.
     pub(crate) fn locator(&self, entry: usize) -> Locator<'f> {
         Locator { place: self.place, bundle: self.index, entry }
     }

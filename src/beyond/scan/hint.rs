@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use super::Scan;
 use super::budget::Budget;
 use super::found::{Finding, WalkEvent};
+use super::outside::NO_TARGETS;
 use super::place::Place;
 use super::walk::{FilePart, Walk, is_package};
 use crate::base::io::input::Slice;
@@ -14,10 +15,11 @@ use crate::llvm::container::Limits;
 /// The largest inflated size of a compressed bundle that [`has_device_code_in_bytes`] finds.
 const BUNDLE_INFLATED_MAX: u64 = 64 << 20;
 
-/// Returns whether a search by content finds device code in some bytes as they are, at any offset. It reads each byte
-/// once, and inflates no more than these bytes and one compressed bundle of at most [`BUNDLE_INFLATED_MAX`] bytes.
+/// Returns whether a search by content finds device code in some bytes as they are, at any offset. In all, the search
+/// reads and inflates at most twice the length of `data`, and one compressed bundle of at most
+/// [`BUNDLE_INFLATED_MAX`] bytes.
 pub(crate) fn has_device_code_in_bytes(data: Slice<'_>) -> bool {
-    // Bytes are charged when they are read, and again for each magic without code.
+    // Searching charges each byte once. As much again may be charged for magics at which no code is found.
     let limits = Limits { inflated: BUNDLE_INFLATED_MAX, nested: data.len().saturating_mul(2), streamed: None };
     let scan = Scan { limits, ..Scan::default() };
     let mut is_found = false;
@@ -28,9 +30,12 @@ pub(crate) fn has_device_code_in_bytes(data: Slice<'_>) -> bool {
         Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
     let mut walk = Walk::new(&scan, data, &mut visit);
-    walk.budget = Budget::new(limits, 0);
+    // A budget grows with the length of the file. Without a length, it is `limits.nested`.
+    let no_len = 0;
+    walk.budget = Budget::new(limits, no_len);
     let place = Place::of_file(data.path());
-    let searched = walk.search_by_content(FilePart::of_file(&place, data), 0..data.len(), &mut 0, &[]);
+    let mut next_index = 0;
+    let searched = walk.search_by_content(FilePart::of_file(&place, data), 0..data.len(), &mut next_index, NO_TARGETS);
     searched.is_ok() && is_found
 }
 

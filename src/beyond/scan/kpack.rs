@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use super::Format;
 use super::found::{Finding, Followed, Split};
 use super::place::{Place, Step};
-use super::walk::{FilePart, Walk};
+use super::walk::{FilePart, ONLY_BUNDLE, Walk};
 use crate::base::bytes::len_u64;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
@@ -186,6 +186,7 @@ fn paths_with_target(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
             let mut parts = target.split(|&byte| byte == b':').map(<[u8]>::to_vec);
             let (processor, features) = (parts.next(), parts.collect::<Vec<_>>());
             let path = directory.join(sys::os_string([&name, below].concat()));
+            // Sorted by the first field that differs.
             paths.push((processor, Reverse(features.len()), features, path));
         }
     }
@@ -253,7 +254,8 @@ struct WantedCode<'r> {
 }
 
 impl WantedCode<'_> {
-    /// Returns the code objects with one binary key in an archive that the library loads from this archive.
+    /// Returns the code objects of a binary that the library loads from this archive, and notes them. `claims` are the
+    /// target IDs that the archive claims to have code for; the loader asks for no others.
     fn take_entries(&mut self, claims: &HashSet<&[u8]>, binary: &WrappedBinary) -> Vec<SearchEntry> {
         let mut entries = Vec::new();
         for entry in &binary.entries {
@@ -284,15 +286,16 @@ impl Walk<'_, '_, '_> {
         };
         for WrappedBinary { key, entries } in &archive.binaries {
             let Some(place) = self.step(at.place, Step::Member(key.clone())) else { continue };
-            self.report_entries(at.at_place(&place, at.data), Format::Kpack, 0, entries.clone())?;
+            self.report_entries(at.at_place(&place, at.data), Format::Kpack, ONLY_BUNDLE, entries.clone())?;
         }
         self.report_faults(at, archive.faults.iter().cloned())?;
         self.report_finding(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
     /// Reports a library whose device code is in kpack archives, and the code in these archives if the settings ask to
-    /// follow references to archives. `at` is the section with the reference, and `wrappers` the content of the section
-    /// with the wrappers. If the reference cannot be read, or another one was followed before, only that is reported.
+    /// follow references to archives. `at` is the section with the reference, and `wrappers` the content of the
+    /// library's section with wrappers. If the reference cannot be read, or another one was followed before, only that
+    /// is reported.
     pub(super) fn report_split_library(
         &mut self,
         library: &Place,
@@ -383,8 +386,8 @@ impl Walk<'_, '_, '_> {
             code_objects = code_objects.saturating_add(entries.len());
             if is_reported && !entries.is_empty() && !self.budget.is_over {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
-                // The entries of a binary are the first and only bundle at its place, so its index is 0.
-                let searched = self.report_entries(at.at_place(&place, input.as_slice()), Format::Kpack, 0, entries);
+                let at = at.at_place(&place, input.as_slice());
+                let searched = self.report_entries(at, Format::Kpack, ONLY_BUNDLE, entries);
                 input.unless_changed(searched)?;
             }
         }

@@ -43,7 +43,7 @@ static FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
     containers.chain(&MAGICS).map(|magic| Finder::new(*magic)).collect()
 });
 
-/// The largest number of bytes of a magic: it reaches no further into the next block.
+/// The length of the longest magic in bytes: it reaches no further into the next block.
 const MAGIC_MAX: u64 = 32;
 
 /// The number of bytes that are enough to identify the format at a magic.
@@ -58,6 +58,9 @@ const HEAD_STORED: u64 = 128 << 10;
 /// The number of bytes that are searched at a time, once for each magic, so that they stay in the processor's cache.
 const BLOCK: u64 = 256 << 10;
 
+/// The targets of wrappers for a search that knows none, or whose wrappers are searched elsewhere.
+pub(super) const NO_TARGETS: &[u64] = &[];
+
 /// The reason to read a container at an offset. It decides whether a broken container is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReasonToRead {
@@ -71,7 +74,8 @@ enum ReasonToRead {
 /// has them.
 pub(crate) fn source_files(data: &[u8]) -> HashMap<u64, String> {
     let mut sources = HashMap::new();
-    let Ok(sections) = sections::read(data, 0, ListedSections::Known) else { return sources };
+    let base = 0;
+    let Ok(sections) = sections::read(data, base, ListedSections::Known) else { return sources };
     for section in bundle_wrappers(&sections) {
         for (offset, source) in wrapper::sources(data, &section.range) {
             sources.insert(offset, shown(&source).to_string());
@@ -86,9 +90,9 @@ fn bundle_wrappers(sections: &Sections) -> impl Iterator<Item = &ChosenSection<S
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches sections of an object that are not made for device code: sections of data, and sections with a target
-    /// of its wrappers. `found` is the number of bundles in the sections for bundles. Device images in the image
-    /// tables of `joint` were found already, and are left out.
+    /// Searches sections of an object that are not made for device code: sections of data, and sections at which its
+    /// wrappers point. `found` is the number of bundles that were found in the sections for bundles. Device images in
+    /// the image tables of `joint` were found already, and are left out.
     pub(super) fn search_other_sections(
         &mut self,
         object: FilePart<'_>,
@@ -111,8 +115,8 @@ impl Walk<'_, '_, '_> {
         others.sort_by_key(|section| (section.range.start, section.range.end));
         let images = joint.images.ranges_outside_sections();
         let mut searched_until = 0_u64;
-        // The walk numbers a limited count of steps in a search. Sections that are passed over must not use that up, so
-        // they are numbered here, in the same way.
+        // A walk numbers only a limited count of steps. Sections that are passed over must not use that up, so all
+        // these sections are numbered here, in the same way.
         let (mut numbers, mut passed_bytes) = (HashMap::new(), 0);
         for ChosenSection { holds, name, range } in &others {
             let number = numbers.entry(name).or_insert(0);
@@ -135,8 +139,8 @@ impl Walk<'_, '_, '_> {
             let Some(place) = self.step_to(object.place, Step::Section(name.clone()), *number) else { continue };
             searched_until = self.search_around_images(object.at_place(&place, data), range, &images, &targets)?;
         }
-        // The passed sections are noted as read in one call, because each call may release memory, which takes time.
-        // Only the number of bytes matters, so any range of that length does.
+        // The sections that were passed over are noted as read in one call, because each call may release memory, which
+        // takes time. Only the number of bytes matters, so any range of that length does.
         data.slice(0, passed_bytes).inspect(Slice::note_all_read);
         Ok(())
     }
@@ -144,13 +148,14 @@ impl Walk<'_, '_, '_> {
     /// Returns whether a section needs no search: it is small and holds no magic. Objects have thousands of small
     /// sections, and making a place for each takes longer than looking for magics.
     fn may_pass_over(&self, content: Slice<'_>) -> bool {
-        // In a walk to a goal, the step to the section decides whether it is searched.
+        // A walk that looks for the data of a URI makes a place for each section, to see whether it leads there.
         content.len() <= BLOCK && !self.has_goal() && find_magics(content.bytes()).is_empty()
     }
 
     /// Searches a range of some data by content, except for the device images in it, which were found by their tables.
-    /// `images` are the ranges of all device images in the data, in order. Returns the end of the range, or of its last
-    /// image if that is later.
+    /// `images` are the ranges of all device images in the data, in order, and `targets` those of
+    /// [`search_by_content`](Self::search_by_content). Returns the end of the range, or of its last image if that is
+    /// later.
     fn search_around_images(
         &mut self,
         at: FilePart<'_>,
@@ -158,13 +163,13 @@ impl Walk<'_, '_, '_> {
         images: &[Range<u64>],
         targets: &[u64],
     ) -> Result<u64> {
-        let (mut position, mut index) = (range.start, 0);
-        let first = images.partition_point(|image| image.start < range.start);
-        for image in images.iter().skip(first).take_while(|image| image.start < range.end) {
-            self.search_by_content(at, position..image.start, &mut index, targets)?;
+        let (mut position, mut next_index) = (range.start, 0);
+        let before_range = images.partition_point(|image| image.start < range.start);
+        for image in images.iter().skip(before_range).take_while(|image| image.start < range.end) {
+            self.search_by_content(at, position..image.start, &mut next_index, targets)?;
             position = position.max(image.end);
         }
-        self.search_by_content(at, position..range.end, &mut index, targets)?;
+        self.search_by_content(at, position..range.end, &mut next_index, targets)?;
         Ok(position.max(range.end))
     }
 
@@ -185,7 +190,7 @@ impl Walk<'_, '_, '_> {
         count > found
     }
 
-    /// Returns the targets of the wrappers of bundles in an object: offsets in the object, in order.
+    /// Returns the offsets in an object at which its wrappers of bundles point, in order.
     fn wrapper_targets(&mut self, object: FilePart<'_>, sections: &Sections) -> Result<Vec<u64>> {
         let mut targets = Vec::new();
         for section in bundle_wrappers(sections) {
@@ -219,8 +224,9 @@ impl Walk<'_, '_, '_> {
             if let Some(place) = place
                 && !is_read_whole(data, &section)
             {
-                // A section that was not searched as a whole has no findings yet, so its first bundle has the index 0.
-                self.search_by_content(object.at_place(&place, data), position..end, &mut 0, &targets)?;
+                // A section that was not searched as a whole has no findings yet.
+                let mut next_index = 0;
+                self.search_by_content(object.at_place(&place, data), position..end, &mut next_index, &targets)?;
             }
             position = position.max(end);
         }
@@ -235,26 +241,27 @@ impl Walk<'_, '_, '_> {
 
     /// Searches all of some data by content if the search is deep. Otherwise does nothing.
     pub(super) fn search_all_if_deep(&mut self, at: FilePart<'_>) -> Result<()> {
-        self.search_rest_if_deep(at, 0, 0)
+        let (start, next_index) = (0, 0);
+        self.search_rest_if_deep(at, start, next_index)
     }
 
-    /// Searches the rest of some data by content, from an offset in it, if the search is deep. Otherwise does nothing.
-    /// `count` is the number of bundles before the offset, from which the indices of further bundles go on.
-    pub(super) fn search_rest_if_deep(&mut self, at: FilePart<'_>, from: u64, mut count: usize) -> Result<()> {
+    /// Searches some data from the offset `start` in it by content, if the search is deep. Otherwise does nothing.
+    /// `next_index` is the index of the next bundle at the place.
+    pub(super) fn search_rest_if_deep(&mut self, at: FilePart<'_>, start: u64, mut next_index: usize) -> Result<()> {
         if self.scan.deep {
-            self.search_by_content(at, from..at.data.len(), &mut count, &[])?;
+            self.search_by_content(at, start..at.data.len(), &mut next_index, NO_TARGETS)?;
         }
         Ok(())
     }
 
-    /// Searches a range of some data for containers and code objects that end in the range. `index` is the index of the
-    /// next finding at the place, and is counted up. `targets` are the offsets in the data at which wrappers point: a
-    /// container there is reported even if it is broken.
+    /// Searches a range of some data for containers and code objects that end in the range. `next_index` is the index
+    /// of the next finding at the place; each finding counts it up. `targets` are the offsets in the data at which
+    /// wrappers point, in order: a container there is reported even if it is broken.
     pub(super) fn search_by_content(
         &mut self,
         at: FilePart<'_>,
         range: Range<u64>,
-        index: &mut usize,
+        next_index: &mut usize,
         targets: &[u64],
     ) -> Result<()> {
         let Some(region) = at.data.range(&range) else { return Ok(()) };
@@ -284,7 +291,7 @@ impl Walk<'_, '_, '_> {
                 // PTX may start before its magic, with comments.
                 let Some(start) = start_of(region.bytes(), previous_end, hit) else { continue };
                 let Some(rest) = region.tail(start) else { continue };
-                if let Some(len) = self.report_found_at(at.with_bytes(rest), index, reason)? {
+                if let Some(len) = self.report_found_at(at.with_bytes(rest), next_index, reason)? {
                     previous_end = rest.start_in(region).saturating_add(len);
                 }
                 if self.budget.is_over {
@@ -297,10 +304,15 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reports the container or code object at the start of some data, and counts it in `index`. Returns the number of
-    /// bytes that need no further search: the length of the finding, or of text that is not complete PTX. Returns
+    /// Reports the container or code object at the start of some data, and counts up `next_index`. Returns the number
+    /// of bytes that need no further search: the length of the finding, or of text that is not complete PTX. Returns
     /// `None` if nothing can be read.
-    fn report_found_at(&mut self, at: FilePart<'_>, index: &mut usize, reason: ReasonToRead) -> Result<Option<u64>> {
+    fn report_found_at(
+        &mut self,
+        at: FilePart<'_>,
+        next_index: &mut usize,
+        reason: ReasonToRead,
+    ) -> Result<Option<u64>> {
         let rest = at.data;
         let magic = Magic::identify(slice(rest.bytes(), 0, HEAD_LEN).unwrap_or(rest.bytes()));
         // A broken container at which a wrapper points is a fault to report. Other broken containers are not.
@@ -319,7 +331,7 @@ impl Walk<'_, '_, '_> {
             }
             Magic::Code(code @ (CodeMagic::SpirV | CodeMagic::Bitcode)) => code::len(code, rest.bytes()),
             Magic::Code(code) if code.is_gpu_elf() => code::len(code, rest.bytes()),
-            _ => return self.report_container_at(at, magic, index, reason),
+            _ => return self.report_container_at(at, magic, next_index, reason),
         };
         let code = match len.map(|len| rest.slice(0, len)) {
             Ok(Some(code)) => code,
@@ -340,20 +352,20 @@ impl Walk<'_, '_, '_> {
                 return Ok(None);
             }
             _ => {
-                self.report_bare_code_object(at.with_bytes(code), *index)?;
-                *index = index.saturating_add(1);
+                self.report_bare_code_object(at.with_bytes(code), *next_index)?;
+                *next_index = next_index.saturating_add(1);
             }
         }
         Ok(Some(code.len()))
     }
 
-    /// Reports the container at the start of some data, and counts it in `index`. Returns its length. Returns `None` if
-    /// the bytes only look like a container, or if it is broken.
+    /// Reports the container at the start of some data, and counts up `next_index`. Returns its length. Returns `None`
+    /// if the bytes only look like a container, or if it is broken.
     fn report_container_at(
         &mut self,
         at: FilePart<'_>,
         magic: Magic,
-        index: &mut usize,
+        next_index: &mut usize,
         reason: ReasonToRead,
     ) -> Result<Option<u64>> {
         let rest = at.data;
@@ -362,16 +374,16 @@ impl Walk<'_, '_, '_> {
         // The bundle is read again, and now inflated as far as the search was asked to.
         match self.next_bundle(at, &mut SearchBundles::new(rest, reader.container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
-                self.report_bundle(at.with_bytes(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
+                self.report_bundle(at.with_bytes(rest.slice(0, len).unwrap_or(rest)), *next_index, bundle, reader)?;
             }
             Some(Err(error)) => self.report_broken(at, error)?,
             None => {}
         }
-        *index = index.saturating_add(1);
+        *next_index = next_index.saturating_add(1);
         Ok(Some(len))
     }
 
-    /// Reads the headers of a container on trial, and returns its length. Otherwise charges the trial and returns
+    /// Reads the headers of a container on trial, and returns its length. If that fails, charges the trial and returns
     /// `None`. A container that is broken is reported only if a wrapper points at it, or if it exceeds the limit of the
     /// search.
     fn try_container(
@@ -404,9 +416,9 @@ impl Walk<'_, '_, '_> {
         // The search goes on directly after the magic and may read the same bytes for each further magic, so the trial
         // is charged: the bytes that it read and inflated at most.
         let most_read = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
-        let cost = if let Magic::Container(format) = magic { format.row().trial_cost } else { 1 };
-        let read = rest.len().min(most_read).saturating_mul(cost);
-        self.spend(at, total([read, trial.claimed().unwrap_or(0)]))?;
+        let cost_per_byte = if let Magic::Container(format) = magic { format.row().trial_cost } else { 1 };
+        let cost_of_reading = rest.len().min(most_read).saturating_mul(cost_per_byte);
+        self.spend(at, total([cost_of_reading, trial.claimed().unwrap_or(0)]))?;
         Ok(None)
     }
 }
@@ -471,13 +483,13 @@ fn claims_more_than(error: &Error, limit: u64) -> bool {
 fn find_magics(block: &[u8]) -> Vec<u64> {
     let mut hits = Vec::new();
     for finder in FINDERS.iter() {
-        let mut from = 0_u64;
-        while let Some(rest) = tail(block, from)
-            && let Some(hit) = finder.find(rest)
+        let mut position = 0_u64;
+        while let Some(rest) = tail(block, position)
+            && let Some(hit_in_rest) = finder.find(rest)
         {
-            let hit = from.saturating_add(to_u64(hit));
+            let hit = position.saturating_add(to_u64(hit_in_rest));
             hits.push(hit);
-            from = hit.saturating_add(1);
+            position = hit.saturating_add(1);
         }
     }
     hits.sort_unstable();
@@ -488,12 +500,11 @@ fn find_magics(block: &[u8]) -> Vec<u64> {
 /// most of the places at which other data has the bytes of the magic.
 fn is_plausible(magic: Magic, data: &[u8]) -> bool {
     match magic {
-        Magic::Container(format) => format.row().anywhere.is_some_and(|is_plausible| is_plausible(data)),
+        Magic::Container(format) => format.row().anywhere.is_some_and(|check| check(data)),
         Magic::CompressedBundle => {
-            let what = "a field";
             let mut fields = Cursor::new(tail(data, len_u64(compressed::MAGIC)).unwrap_or_default(), 0);
-            // The version, and the number of the compression method.
-            matches!((fields.u16(what), fields.u16(what)), (Ok(1..=3), Ok(0..=1)))
+            let (version, method) = (fields.u16("the version"), fields.u16("the compression method"));
+            matches!((version, method), (Ok(1..=3), Ok(0..=1)))
         }
         Magic::Code(CodeMagic::SpirV) => spirv::is_plausible(data),
         Magic::Code(CodeMagic::Bitcode) => code::bitcode::is_plausible(data),
@@ -510,8 +521,8 @@ fn start_of(data: &[u8], previous_end: u64, hit: u64) -> Option<u64> {
     if !tail(data, hit)?.starts_with(ptx::VERSION) {
         return Some(hit);
     }
-    let directive = usize::try_from(hit.checked_sub(previous_end)?).ok()?;
-    let start = ptx::start(tail(data, previous_end)?, directive)?;
+    let hit_after_previous = usize::try_from(hit.checked_sub(previous_end)?).ok()?;
+    let start = ptx::start(tail(data, previous_end)?, hit_after_previous)?;
     previous_end.checked_add(to_u64(start))
 }
 

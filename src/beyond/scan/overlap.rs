@@ -72,8 +72,8 @@ pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
 /// Returns the contents of the sections for device code that begin with one of the magics, in the order of the file.
 ///
 /// # Errors
-/// The sections cannot be read, or one of these shares bytes with other data, so that neither can be rewritten without
-/// the other.
+/// The sections cannot be read, or one that would be returned shares bytes with other data, so that neither can be
+/// rewritten without the other.
 fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>> {
     // This call comes first, because it limits the total length of the names, which `occupied_ranges` reads again.
     let sections = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?;
@@ -131,12 +131,12 @@ fn first_loaded_twice<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u6
     None
 }
 
-/// Returns the sections and tables of a file that occupy bytes of it. `has_bundles` returns whether a section with this
-/// range and name has bundles to be rewritten. Offsets in errors count from `base`.
+/// Returns the sections and tables of a file that occupy bytes of it. `is_rewritten` returns whether a section with this
+/// range and name has bundles to be rewritten. Offsets in errors are increased by `base`.
 fn occupied_ranges(
     data: &[u8],
     base: u64,
-    has_bundles: impl Fn(&Range<u64>, &[u8]) -> bool,
+    is_rewritten: impl Fn(&Range<u64>, &[u8]) -> bool,
 ) -> Result<Vec<OccupiedRange<'_>>, Malformed> {
     let file = match File::parse(data) {
         Ok(file) => file,
@@ -156,9 +156,9 @@ fn occupied_ranges(
             continue;
         }
         let name = section.name_bytes().unwrap_or_default();
-        // `has_bundles` compares the range with ranges from `sections::read`, which have no padding either.
+        // `is_rewritten` compares the range with ranges from `sections::read`, which have no padding either.
         let range = sections::without_padding(data, span(start, size));
-        let has_bundles = has_bundles(&range, name);
+        let has_bundles = is_rewritten(&range, name);
         occupied.push(OccupiedRange { name, is_table: false, range, has_bundles });
     }
     Ok(occupied)
@@ -186,11 +186,11 @@ fn first_overlap(mut occupied: Vec<OccupiedRange<'_>>) -> Option<(String, String
     let (mut furthest, mut furthest_bundles) = (None::<&OccupiedRange<'_>>, None);
     for section in &occupied {
         // Ranges without bundles may share bytes with each other, because they are not rewritten.
-        let before = if section.has_bundles { furthest } else { furthest_bundles };
-        if let Some(before) = before
-            && before.range.end > section.range.start
+        let earlier = if section.has_bundles { furthest } else { furthest_bundles };
+        if let Some(earlier) = earlier
+            && earlier.range.end > section.range.start
         {
-            let (bundles, other) = if section.has_bundles { (section, before) } else { (before, section) };
+            let (bundles, other) = if section.has_bundles { (section, earlier) } else { (earlier, section) };
             return Some((shown(bundles.name).to_string(), other.description(), section.range.start));
         }
         furthest = Some(further(furthest, section));

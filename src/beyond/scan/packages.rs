@@ -29,7 +29,7 @@ use crate::llvm::container::Limits;
 const HEADERS_MAX: u64 = 1 << 20;
 
 /// The size of the buffer before a decoder, in bytes.
-const BUFFER: usize = 64 << 10;
+const BUFFER_LEN: usize = 64 << 10;
 
 /// The finding for a member that holds only a later part of a file: its start is in an earlier volume of the archive.
 const PART: Unread = Unread::anything("part of a file in a tar archive of several volumes");
@@ -43,18 +43,18 @@ const TAR: &str = "tar archive";
 const CPIO: &str = "cpio archive";
 const AKS2: &str = "AKS2 file";
 
-/// The number of bytes in the magic of a cpio archive after the first one.
-const REST_OF_CPIO_MAGIC: u64 = 5;
+/// The length of the magic of a cpio archive without its first byte.
+const CPIO_MAGIC_REST_LEN: u64 = 5;
 
 /// The bytes that are charged for the header of each member, whatever its length, so that many empty members cost
 /// something too.
-const HEADER: u64 = 512;
+const HEADER_COST: u64 = 512;
 
-/// The messages for data that is longer than its limit: headers of a member, data of unknown length, and a stream with
-/// a recorded length.
-const LONG_HEADERS: &str = "the headers of a member are longer than 1 MiB";
-const LONG_DATA: &str = "it is larger than the limit";
-const LONG_STREAM: &str = "its stream is longer than its header says";
+/// The error messages for data that is longer than its limit: headers of a member, data of unknown length, and a stream
+/// with a recorded length.
+const HEADERS_TOO_LONG: &str = "the headers of a member are longer than 1 MiB";
+const DATA_TOO_LONG: &str = "it is larger than the limit";
+const STREAM_TOO_LONG: &str = "its stream is longer than its header says";
 
 /// Returns the step to a member. Most archives of file trees name their members `./usr/...`, and `./` is left out.
 fn member_step(name: &[u8]) -> Step {
@@ -112,9 +112,9 @@ impl Walk<'_, '_, '_> {
             return self.keep_and_search(at, stream);
         }
         if !magic.may_hold_code() {
-            // Members of an archive, which are charged already, are read to their ends anyway.
+            // Members of an archive, which are charged already, are read to their ends anyway: see `end_member`.
             if self.scan.checksums == Checksums::OfAll && !stream.is_charged {
-                let limit = ReadLimit::nothing_yet();
+                let limit = ReadLimit::not_set_yet();
                 self.read_to_end(at, &mut BoundedReader { reader: stream.reader, limit: &limit })?;
             }
             return Ok(());
@@ -140,14 +140,15 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Reports that a format cannot be read.
-    fn report_unreadable(&mut self, at: FilePart<'_>, what: &str, error: io::Error) -> Result<()> {
-        self.report_broken(at, error_in(at.data, what, error))
+    /// Reports that data of the format with this name cannot be read.
+    fn report_unreadable(&mut self, at: FilePart<'_>, format: &str, error: io::Error) -> Result<()> {
+        self.report_broken(at, error_in(at.data, format, error))
     }
 
-    /// Returns the value that was read, or reports that the format cannot be read and returns `None`.
-    fn read_or_report<T>(&mut self, at: FilePart<'_>, what: &str, read: io::Result<T>) -> Result<Option<T>> {
-        self.ok_or_report(at, read.map_err(|error| error_in(at.data, what, error)))
+    /// Returns the value that was read. After a failed read, reports that data of the format with this name cannot be
+    /// read, and returns `None`.
+    fn read_or_report<T>(&mut self, at: FilePart<'_>, format: &str, read: io::Result<T>) -> Result<Option<T>> {
+        self.ok_or_report(at, read.map_err(|error| error_in(at.data, format, error)))
     }
 
     /// Keeps all of the data in memory or a temporary file, and searches it. Data that is too large is reported
@@ -195,15 +196,15 @@ impl Walk<'_, '_, '_> {
     /// Searches a file that is compressed as a whole: an archive, or a single member without a recorded name.
     fn search_compressed_file(&mut self, coding: Coding, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let source = at.data;
-        let what = coding.file_name();
-        let limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
-        let reader = BufReader::with_capacity(BUFFER, BoundedReader { reader: stream.reader, limit: &limit });
-        let Some(reader) = self.read_or_report(at, what, coding.inflate(reader))? else { return Ok(()) };
-        let mut inflated = ExplainingReader { reader, explain: |error| error_in(source, what, error) };
+        let format = coding.file_name();
+        let limit = ReadLimit::up_to(self.budget.bytes_left(), DATA_TOO_LONG);
+        let reader = BufReader::with_capacity(BUFFER_LEN, BoundedReader { reader: stream.reader, limit: &limit });
+        let Some(reader) = self.read_or_report(at, format, coding.inflate(reader))? else { return Ok(()) };
+        let mut inflated = ExplainingReader { reader, explain: |error| error_in(source, format, error) };
         let head = match StreamHead::read(&mut inflated) {
             // Without any inflated byte, the compressed file itself is broken, not its content.
             StreamHead { bytes, fault: Some(error) } if bytes.is_empty() => {
-                return self.report_unreadable(at, what, error);
+                return self.report_unreadable(at, format, error);
             }
             head => head,
         };
@@ -221,7 +222,7 @@ impl Walk<'_, '_, '_> {
         self.search_stream_after_head(head, at.at_place(&place.clone().inflated(), source), content)?;
         if let Some(offset) = inflated.reader.trailing() {
             let offset = if stream.has_source_offsets { Some(source.absolute(offset)) } else { None };
-            self.report_trailing(at, offset, Some(what))?;
+            self.report_trailing(at, offset, Some(format))?;
         }
         // The compressed bytes are charged too: they may be a stream that was itself inflated, and was not charged
         // because nothing kept it.
@@ -232,9 +233,9 @@ impl Walk<'_, '_, '_> {
     /// Searches an AKS2 file of AOTriton: a header, and a compressed stream with a directory and the images of kernels.
     fn search_aks2(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let source = at.data;
-        let packed_limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
-        let mut packed = BoundedReader { reader: stream.reader, limit: &packed_limit };
-        let header = aks2::Header::read(&mut packed, source.offset());
+        let stored_limit = ReadLimit::up_to(self.budget.bytes_left(), DATA_TOO_LONG);
+        let mut stored = BoundedReader { reader: stream.reader, limit: &stored_limit };
+        let header = aks2::Header::read(&mut stored, source.offset());
         let Some(header) = self.read_or_report(at, AKS2, header)? else { return Ok(()) };
         let Some(header) = self.ok_or_report(at, header.map_err(|fault| at.error(fault)))? else { return Ok(()) };
         let limits = self.budget.limits_at(at.place);
@@ -242,29 +243,30 @@ impl Walk<'_, '_, '_> {
             return self.report_broken(at, at.error(limits.exceeded(AKS2, source.offset(), header.inflated)));
         }
         let Some(decoder) =
-            self.read_or_report(at, AKS2, Coding::Xz.inflate(BufReader::with_capacity(BUFFER, packed)))?
+            self.read_or_report(at, AKS2, Coding::Xz.inflate(BufReader::with_capacity(BUFFER_LEN, stored)))?
         else {
             return Ok(());
         };
-        let limit = ReadLimit::nothing_yet();
+        let inflated_limit = ReadLimit::not_set_yet();
         let explained = ExplainingReader { reader: decoder, explain: |error| error_in(source, AKS2, error) };
-        let mut reader = BoundedReader { reader: explained, limit: &limit };
-        if !self.search_aks2_content(at, &header, &mut reader)? {
+        let mut inflated = BoundedReader { reader: explained, limit: &inflated_limit };
+        let is_read_to_end = self.search_aks2_content(at, &header, &mut inflated)?;
+        if !is_read_to_end {
             return Ok(());
         }
-        let decoder = &reader.reader.reader;
+        let ExplainingReader { reader: decoder, .. } = &inflated.reader;
         if let Some(offset) = decoder.trailing() {
             // The decoder counts from the end of the header, where the compressed stream begins.
             let offset = source.absolute(offset.saturating_add(aks2::HEADER_LEN));
             self.report_trailing(at, if stream.has_source_offsets { Some(offset) } else { None }, Some(AKS2))?;
         }
         // The compressed bytes are charged too: they may be a stream that was itself inflated, and was not charged.
-        self.spend(at, packed_limit.bytes_read.get())?;
+        self.spend(at, stored_limit.bytes_read.get())?;
         Ok(())
     }
 
-    /// Searches the inflated stream of an AKS2 file up to its end: a directory, and the images of kernels. Returns false
-    /// if it cannot be read up to there, after that is reported.
+    /// Searches the inflated stream of an AKS2 file up to its end: a directory, and the images of kernels. Returns
+    /// whether all of it was read; if not, the reason was reported.
     fn search_aks2_content(
         &mut self,
         at: FilePart<'_>,
@@ -281,12 +283,12 @@ impl Walk<'_, '_, '_> {
         let Some((kernels, faults)) = self.ok_or_report(at, kernels)? else { return Ok(false) };
         self.report_faults(at, faults)?;
         let Some(images_end) = self.search_aks2_kernels(at, kernels, reader)? else { return Ok(false) };
-        let rest = header.inflated.saturating_sub(header.directory).saturating_sub(images_end);
-        if !self.skip_gap(at, rest, reader)? {
+        let len_after_images = header.inflated.saturating_sub(header.directory).saturating_sub(images_end);
+        if !self.skip_gap(at, len_after_images, reader)? {
             return Ok(false);
         }
         // The stream should end here. Reading on shows that, and lets the decoder compare the checksum.
-        reader.limit.allow_up_to(0, LONG_STREAM);
+        reader.limit.allow_up_to(0, STREAM_TOO_LONG);
         Ok(self.read_or_report(at, AKS2, io::copy(reader, &mut io::sink()))?.is_some())
     }
 
@@ -317,13 +319,15 @@ impl Walk<'_, '_, '_> {
 
     /// Charges and skips bytes between images of an AKS2 file. Returns whether the next image can be read.
     fn skip_gap(&mut self, at: FilePart<'_>, len: u64, reader: &mut BoundedReader<'_, impl Read>) -> Result<bool> {
-        Ok(self.begin_member(at, 0, len, reader.limit)? && self.end_member(at, reader, AKS2)?)
+        // A gap costs as much as a member without a name.
+        let name_len = 0;
+        Ok(self.begin_member(at, name_len, len, reader.limit)? && self.end_member(at, reader, AKS2)?)
     }
 
     /// Searches an RPM package: the cpio archive after its headers, usually compressed. Another format there is
     /// reported as not read.
     fn search_rpm(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
-        let limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
+        let limit = ReadLimit::up_to(self.budget.bytes_left(), DATA_TOO_LONG);
         let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
         let skipped = rpm::skip_headers(&mut reader);
         let Some(()) = self.read_or_report(at, "RPM package", skipped)? else { return Ok(()) };
@@ -338,6 +342,8 @@ impl Walk<'_, '_, '_> {
         }
         match Magic::identify(&head.bytes) {
             Magic::Cpio | Magic::Coded(_) => {
+                // The place counts as inflated even if the archive is not compressed: like inflated data, it is read as
+                // a stream, whose offsets are not those of the file.
                 let stream = Stream { reader: &mut reader, size: None, is_charged: false, has_source_offsets: false };
                 self.search_stream_after_head(head, at.at_place(&at.place.clone().inflated(), at.data), stream)
             }
@@ -349,12 +355,12 @@ impl Walk<'_, '_, '_> {
     /// trailing bytes.
     fn search_cpio(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let Stream { has_source_offsets, reader, .. } = stream;
-        let limit = ReadLimit::nothing_yet();
+        let limit = ReadLimit::not_set_yet();
         let mut reader = BoundedReader { reader: BufReader::new(reader), limit: &limit };
         // The magic of the next archive, if it was read already at the end of the previous one.
         let mut magic = Vec::new();
         loop {
-            limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
+            limit.allow_up_to(HEADERS_MAX, HEADERS_TOO_LONG);
             let header = match cpio::Header::read(&mut Cursor::new(mem::take(&mut magic)).chain(&mut reader)) {
                 Ok(Some(header)) => header,
                 // The archive has ended. Another one may follow.
@@ -393,27 +399,27 @@ impl Walk<'_, '_, '_> {
         reader: &mut BoundedReader<'_, BufReader<impl Read>>,
     ) -> Result<Option<Vec<u8>>> {
         let (read_before, limit) = (reader.limit.bytes_read.get(), reader.limit);
-        limit.allow_up_to(self.budget.left(), LONG_DATA);
+        limit.allow_up_to(self.budget.bytes_left(), DATA_TOO_LONG);
         #[expect(clippy::unbuffered_bytes, reason = "the reader inside is buffered")]
         let first = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
         let next = match first {
-            Some(Ok(first)) => head(reader, REST_OF_CPIO_MAGIC).map(|rest| Some([&[first], rest.as_slice()].concat())),
+            Some(Ok(first)) => head(reader, CPIO_MAGIC_REST_LEN).map(|rest| Some([&[first], rest.as_slice()].concat())),
             Some(Err(error)) => Err(error),
             None => Ok(None),
         };
         // The header that ended the archive is charged too, so that many empty archives cost something.
-        let cost = total([limit.bytes_read.get().saturating_sub(read_before), HEADER]);
+        let cost = total([limit.bytes_read.get().saturating_sub(read_before), HEADER_COST]);
         let Some(next) = self.read_or_report(at, MEMBER, next)? else { return Ok(None) };
         Ok(if self.spend(at, cost)? { next } else { None })
     }
 
     /// Searches a tar archive that is a stream, such as a compressed one.
     fn search_tar(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
-        let limit = ReadLimit::nothing_yet();
+        let limit = ReadLimit::not_set_yet();
         let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {
-            limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
+            limit.allow_up_to(HEADERS_MAX, HEADERS_TOO_LONG);
             let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
                 tar::NextMember::Member(header) => header,
@@ -471,11 +477,11 @@ impl Walk<'_, '_, '_> {
     /// Searches a tar archive that is not compressed: its members are ranges of the file.
     pub(super) fn search_tar_in_file(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
-        let limit = ReadLimit::nothing_yet();
+        let limit = ReadLimit::not_set_yet();
         let mut reader = BoundedReader { reader: Cursor::new(data.bytes()), limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {
-            limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
+            limit.allow_up_to(HEADERS_MAX, HEADERS_TOO_LONG);
             let header_start = reader.reader.position();
             let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
@@ -491,13 +497,13 @@ impl Walk<'_, '_, '_> {
             };
             let start = reader.reader.position();
             let padded = tar::padded(header.stored);
-            let on_way = self.step_into_package(at.place, member_step(&header.name));
-            let at = at.at_place(on_way.as_ref().unwrap_or(at.place), data);
+            let member_place = self.step_into_package(at.place, member_step(&header.name));
+            let at = at.at_place(member_place.as_ref().unwrap_or(at.place), data);
             if !self.spend(at, start.saturating_sub(header_start))? {
                 return Ok(());
             }
-            if on_way.is_none() {
-                // The goal of the walk is not in this member.
+            if member_place.is_none() {
+                // The data that the walk looks for is not in this member.
             } else if matches!(header.kind, tar::MemberKind::File) {
                 // If the archive ends in the content, that is reported below.
                 if let Some(content) = data.slice(start, header.stored) {
@@ -525,13 +531,13 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Charges a member of an archive, calls `search` for it if it may have the goal of the walk, and skips the rest of
-    /// it. `what` is the name of the archive's format, and `stored` the length of the member's content and padding.
-    /// Returns whether the next member can be read.
+    /// Charges a member of an archive, calls `search` for it, and skips the rest of it. A walk that looks for the data
+    /// of a URI calls `search` only if `step` may lead there. `format` is the name of the archive's format, and
+    /// `stored` the length of the member's content and padding. Returns whether the next member can be read.
     fn search_member<R: Read>(
         &mut self,
         at: FilePart<'_>,
-        what: &str,
+        format: &str,
         step: Step,
         stored: u64,
         reader: &mut BoundedReader<'_, R>,
@@ -540,18 +546,18 @@ impl Walk<'_, '_, '_> {
         let name_len = len_u64(&step.name());
         // Members of other archives are files with paths. The kernels of an AKS2 file have only names, so they do not
         // count as files.
-        let is_file = what != AKS2;
-        let on_way = if is_file { self.step_into_package(at.place, step) } else { self.step(at.place, step) };
-        let on_way = on_way.map(Place::inflated);
-        let at = at.at_place(on_way.as_ref().unwrap_or(at.place), at.data);
+        let is_file = format != AKS2;
+        let member_place = if is_file { self.step_into_package(at.place, step) } else { self.step(at.place, step) };
+        let member_place = member_place.map(Place::inflated);
+        let at = at.at_place(member_place.as_ref().unwrap_or(at.place), at.data);
         let at = if is_file { at.as_file() } else { at };
         if !self.begin_member(at, name_len, stored, reader.limit)? {
             return Ok(false);
         }
-        if on_way.is_some() {
+        if member_place.is_some() {
             search(self, at, reader)?;
         }
-        self.end_member(at, reader, what)
+        self.end_member(at, reader, format)
     }
 
     /// Searches the content of a member, whose `size` bytes are next in the reader and charged already.
@@ -564,22 +570,27 @@ impl Walk<'_, '_, '_> {
     /// of its content and padding. Returns whether the search may continue.
     fn begin_member(&mut self, at: FilePart<'_>, name_len: u64, stored: u64, limit: &ReadLimit) -> Result<bool> {
         limit.allow_exactly(stored);
-        self.spend(at, total([stored, HEADER, name_len]))
+        self.spend(at, total([stored, HEADER_COST, name_len]))
     }
 
     /// Skips the bytes of a member that its search did not read. Returns whether the next member can be read.
-    fn end_member(&mut self, at: FilePart<'_>, reader: &mut BoundedReader<'_, impl Read>, what: &str) -> Result<bool> {
+    fn end_member(
+        &mut self,
+        at: FilePart<'_>,
+        reader: &mut BoundedReader<'_, impl Read>,
+        format: &str,
+    ) -> Result<bool> {
         // After a failed read, which the search of the member has reported, the archive cannot be read on.
         if reader.limit.has_failed.get() {
             return Ok(false);
         }
         let left = reader.limit.bytes_left.get();
-        Ok(self.read_or_report(at, what, once::skip(reader, left))?.is_some())
+        Ok(self.read_or_report(at, format, once::skip(reader, left))?.is_some())
     }
 
     /// Reads to the end of the data, so that the decoder compares size and checksum with the recorded ones.
     fn read_to_end(&mut self, at: FilePart<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
-        reader.limit.allow_up_to(self.budget.left(), LONG_DATA);
+        reader.limit.allow_up_to(self.budget.bytes_left(), DATA_TOO_LONG);
         let len = self.read_or_report(at, MEMBER, io::copy(reader, &mut io::sink()))?;
         self.spend(at, len.unwrap_or(0))?;
         Ok(())

@@ -17,11 +17,12 @@ use crate::beyond::container::{Bundle, Rule, SearchEntry};
 #[derive(Debug, Default)]
 pub(crate) struct CodeObjectsWithParts {
     state: RandomState,
+    /// The hashes of the steps to these code objects.
     holders: HashSet<u64>,
 }
 
 impl CodeObjectsWithParts {
-    /// Notes that the code objects around a bundle have parts. Called for each bundle of the search.
+    /// Notes that the code objects around a bundle at `place` have parts. Called for each bundle of the search.
     pub(crate) fn note(&mut self, place: &Place) {
         for (index, step) in place.steps().iter().enumerate() {
             if matches!(step, Step::Entry(_)) {

@@ -43,6 +43,7 @@ type ReadResults<T> = Vec<(usize, Result<T>)>;
 #[derive(Debug)]
 pub(crate) struct OverlapLimit {
     left: Allowance,
+    /// The offset of the bundle, for errors.
     offset: u64,
 }
 
@@ -181,21 +182,21 @@ impl Scan {
         weight: &(impl Fn(&Made) -> usize + Sync),
         each: &mut ReadVisitor<'_, Key, Code, Made>,
     ) -> Result<()> {
-        let mut wanted = ReadList { during_visit: Vec::new(), at_data_end: HashMap::new() };
+        let mut list = ReadList { during_visit: Vec::new(), at_data_end: HashMap::new() };
         let mut budget = ReadBudget::new(input, self.limits);
         self.walk(input.as_slice(), members, &mut |event| match event {
             WalkEvent::Found(Finding::Bundle(found)) => {
                 let bundle = found.bundle;
-                let flow = each(ReadEvent::Found(Finding::Bundle(found), &mut wanted))?;
+                let flow = each(ReadEvent::Found(Finding::Bundle(found), &mut list))?;
                 // `each` has added code objects to the list. Those in `during_visit` are read now, because the bundle
                 // stays inflated only during its visit.
-                let during_visit = mem::take(&mut wanted.during_visit);
+                let during_visit = mem::take(&mut list.during_visit);
                 if during_visit.is_empty() { Ok(flow) } else { each(ReadEvent::Read(read((Ok(bundle), during_visit)))) }
             }
-            WalkEvent::Found(finding) => each(ReadEvent::Found(finding, &mut wanted)),
+            WalkEvent::Found(finding) => each(ReadEvent::Found(finding, &mut list)),
             WalkEvent::End(place, data) => {
-                let flow = each(ReadEvent::End(place, &mut wanted))?;
-                let Some(wanted) = wanted.at_data_end.remove(place) else { return Ok(flow) };
+                let flow = each(ReadEvent::End(place, &mut list))?;
+                let Some(wanted) = list.at_data_end.remove(place) else { return Ok(flow) };
                 budget.add_other_file(place, data);
                 // A small file may inflate to many bundles that share bytes, so these are limited together.
                 let wanted = if *place.origin() == PlaceOrigin::Inflated {
@@ -203,7 +204,7 @@ impl Scan {
                 } else {
                     ChargedCode::all_affordable(wanted)
                 };
-                self.read_in(data, wanted, read, weight, &mut |read| each(ReadEvent::Read(read)))
+                self.read_in(data, wanted, read, weight, &mut |made| each(ReadEvent::Read(made)))
             }
         })
     }
@@ -324,14 +325,14 @@ impl Scan {
         take: &mut dyn FnMut(ReadResults<T>) -> ControlFlow<()>,
     ) -> Result<()> {
         let all = wanted.iter().copied().enumerate();
-        let (here, elsewhere): (Vec<_>, Vec<_>) = all.partition(|(_, code_object)| code_object.bundle.is_in(input));
+        let (in_file, elsewhere): (Vec<_>, Vec<_>) = all.partition(|(_, code_object)| code_object.bundle.is_in(input));
         let read = |together: CodeObjectsOfBundle<'_, usize, &CodeObject>| {
             let contents = contents(together, |code_object, code| work(code_object, code));
             contents.into_iter().map(|((index, _), content)| (index, content)).collect::<ReadResults<T>>()
         };
         let weigh = |read: &ReadResults<T>| weight_of(read, &weight);
         let take = &mut |read| Ok(take(read));
-        let flow = self.read_in(input.as_slice(), ChargedCode::all_affordable(here), &read, &weigh, take)?;
+        let flow = self.read_in(input.as_slice(), ChargedCode::all_affordable(in_file), &read, &weigh, take)?;
         if flow.is_break() || elsewhere.is_empty() {
             return Ok(());
         }
@@ -404,7 +405,7 @@ struct ChargedCode<Key, Code> {
 }
 
 impl<Key, Code> ChargedCode<Key, Code> {
-    /// Lets all code objects be read without a charge: the bundles of a file itself are not limited together.
+    /// Returns all code objects as affordable, without a charge: the bundles of a file itself are not limited together.
     fn all_affordable(wanted: Vec<(Key, Code)>) -> Self {
         Self { affordable: wanted, refused: Vec::new() }
     }
@@ -452,7 +453,7 @@ impl<'i> ReadBudget<'i> {
             }
             // If the bundle is not affordable, the last refusal is about this bundle.
             match charged.refused.last_mut() {
-                Some((_, of_bundle)) if !is_affordable => of_bundle.push(wanted),
+                Some((_, refused)) if !is_affordable => refused.push(wanted),
                 _ => charged.affordable.push(wanted),
             }
         }
@@ -492,18 +493,21 @@ fn indexed<Key, Code: Borrow<CodeObject>>(wanted: Vec<(Key, Code)>) -> Vec<(usiz
 /// Groups code objects into tasks, so that each byte is inflated once. A task has the code objects of a bundle that are
 /// compressed together, all code objects of a bundle that has to be inflated or restored, or a single code object.
 fn group_by_bytes<Key, Code: Borrow<CodeObject>>(wanted: Vec<(Key, Code)>) -> Vec<Vec<(Key, Code)>> {
-    let (mut tasks, mut together) = (Vec::<Vec<(Key, Code)>>::new(), HashMap::new());
+    let mut tasks = Vec::<Vec<(Key, Code)>>::new();
+    // The index of the task for a bundle and the range of its bytes that are compressed together; `None` for a bundle
+    // that is read as a whole.
+    let mut shared_tasks = HashMap::new();
     for wanted in wanted {
         let code_object = code_object_of(&wanted);
         let bundle = Arc::as_ptr(&code_object.bundle);
-        let next = tasks.len();
-        let task = match code_object.stored_part() {
-            Some(Stored::Packed(packed)) => *together.entry((bundle, Some(packed.stored))).or_insert(next),
+        let new_task = tasks.len();
+        let task_index = match code_object.stored_part() {
+            Some(Stored::Packed(packed)) => *shared_tasks.entry((bundle, Some(packed.stored))).or_insert(new_task),
             // A code object that is not compressed is a separate task.
-            Some(_) => next,
-            None => *together.entry((bundle, None)).or_insert(next),
+            Some(_) => new_task,
+            None => *shared_tasks.entry((bundle, None)).or_insert(new_task),
         };
-        match tasks.get_mut(task) {
+        match tasks.get_mut(task_index) {
             Some(task) => task.push(wanted),
             None => tasks.push(vec![wanted]),
         }
@@ -529,13 +533,13 @@ pub(crate) fn contents<Key, Code: Borrow<CodeObject>, T>(
     };
     // The last inflated bytes are kept, so code objects that are compressed together are inflated once if they follow
     // one another.
-    let mut last = LastInflated::default();
+    let mut last_inflated = LastInflated::default();
     let mut contents = Vec::with_capacity(wanted.len());
     for (index, wanted) in wanted {
         let code_object = code_object_of(&wanted);
         let content = match &whole {
             Some(whole) => read_range(bundle, index, whole, |code| read(code_object, code)),
-            None => match bundle.content_after(index, &mut last) {
+            None => match bundle.content_after(index, &mut last_inflated) {
                 Ok(content) => read(code_object, content.as_slice()),
                 Err(error) => Err(error),
             },

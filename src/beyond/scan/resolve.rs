@@ -187,7 +187,7 @@ impl UriToOpen<'_> {
             };
             let mut each = |code_object: &CodeObjectRef<'_>| {
                 // A code object that is compressed on its own is visited with its bundle, before the walk reaches the
-                // inflated data. So this is asked on the way to the data too.
+                // inflated data. So the code objects on the way to the data are compared with the URI too.
                 if !is_code_object {
                     is_code_object = self.uri.names(code_object, self.file)?;
                 }

@@ -57,10 +57,12 @@ pub(super) enum ListedSections {
 
 /// Returns the kinds of content of the sections of an object that are made for device code.
 pub(crate) fn device_contents(data: &[u8]) -> Result<Vec<SectionContent>, Malformed> {
-    Ok(read(data, 0, ListedSections::Known)?.for_device.iter().map(|section| section.holds).collect())
+    let base = 0;
+    Ok(read(data, base, ListedSections::Known)?.for_device.iter().map(|section| section.holds).collect())
 }
 
-/// Reads the section table of an object, and sorts the sections by content. Offsets in errors count from `base`.
+/// Reads the section table of an object, and sorts the sections by content. Offsets in errors count from the start of
+/// the file, where the object is at `base`.
 pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
     let mut sorter =
         SectionSorter { data, listed, count: 0, nameless: 0, is_linked: false, empty: Vec::new(), others: Vec::new() };
@@ -129,7 +131,8 @@ impl SectionSorter<'_> {
     }
 }
 
-/// Returns the fault that hides the names of some sections of an object, or `None` if no name is missing.
+/// Returns the fault that hides the names of some sections of an object, or `None` if no name is missing. `nameless` is
+/// the number of sections whose names cannot be read, and `base` the offset of the object in its file.
 fn unreadable_names(data: &[u8], nameless: u64, base: u64) -> Option<Malformed> {
     if Magic::identify(data).is_elf() {
         let Err(malformed) = elf_tables::check_names(data) else { return None };
@@ -166,8 +169,8 @@ pub(crate) fn is_relocatable_code(name: &[u8]) -> bool {
 }
 
 impl ChosenSection<SectionContent> {
-    /// Returns the time when the code in the section is linked. Linkers and the CUDA driver link relocatable CUDA code,
-    /// and clang's linker links the code in offload binaries. `is_linked` says whether the object is linked.
+    /// Returns when the code in the section is linked. Linkers and the CUDA driver link relocatable CUDA code, and
+    /// clang's linker links the code in offload binaries. `is_linked` says whether the object itself is linked.
     pub(super) fn linking(&self, is_linked: bool) -> Linking {
         let is_relocatable = is_relocatable_code(&self.name);
         if is_linked {

@@ -27,7 +27,8 @@ pub(super) struct Segments {
     pub(super) hidden: Option<Malformed>,
 }
 
-/// Reads the segments of a program or library. Offsets in errors count from `base`.
+/// Reads the segments of a program or library. Offsets in errors count from the start of the file, where the program is
+/// at `base`.
 pub(super) fn read(data: &[u8], base: u64) -> Segments {
     let (mut for_device, mut parts, mut hidden) = (Vec::new(), Vec::<ChosenSection<_>>::new(), None);
     let mut segments = loaded_segments(data);

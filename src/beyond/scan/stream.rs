@@ -92,9 +92,10 @@ pub(super) struct ReadLimit {
 }
 
 impl ReadLimit {
-    /// Allows no bytes until the limit is set.
-    pub(super) fn nothing_yet() -> Self {
-        Self::up_to(0, "")
+    /// Allows no bytes. For archives, which set the limit before they read a header or a member.
+    pub(super) fn not_set_yet() -> Self {
+        let no_message = "";
+        Self::up_to(0, no_message)
     }
 
     /// Allows `most` bytes at most. `too_long` is the message of the error for longer data.
@@ -115,7 +116,7 @@ impl ReadLimit {
         self.is_exact.set(false);
     }
 
-    /// Allows `len` more bytes, where the reader then seems to end. Data that ends earlier is an error.
+    /// Allows `len` more bytes, after which the reader seems to end. Data that ends earlier is an error.
     pub(super) fn allow_exactly(&self, len: u64) {
         self.bytes_left.set(len);
         self.is_exact.set(true);
@@ -182,9 +183,9 @@ impl<R: Read, E: Fn(io::Error) -> Error> Read for ExplainingReader<R, E> {
     }
 }
 
-/// Returns the error of a reader, with the name of the format that is broken. Errors of the operating system, and
+/// Returns the error of a reader: the data of this `format` in `source` is broken. Errors of the operating system, and
 /// errors that are explained already, stay as they are.
-pub(super) fn error_in(source: Slice<'_>, what: &str, error: io::Error) -> Error {
+pub(super) fn error_in(source: Slice<'_>, format: &str, error: io::Error) -> Error {
     let error = Error::io(source.path(), error);
     match error.io_error() {
         // Without a code of the operating system, the error is a decoder's.
@@ -193,7 +194,7 @@ pub(super) fn error_in(source: Slice<'_>, what: &str, error: io::Error) -> Error
                 io::ErrorKind::UnexpectedEof => "it ends early".to_owned(),
                 _ => reason.to_string(),
             };
-            let text = format!("{what} broken: {reason}");
+            let text = format!("{format} broken: {reason}");
             Error::malformed(source.path(), Malformed::other(ErrorKind::Malformed, source.offset(), text))
         }
         _ => error,

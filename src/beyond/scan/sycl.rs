@@ -24,7 +24,7 @@ use super::Format;
 use super::Unread;
 use super::place::{Place, Step};
 use super::sections::{self, ListedSections};
-use super::walk::{FilePart, Walk};
+use super::walk::{FilePart, ONLY_BUNDLE, Walk};
 use crate::base::bytes::{len_of, span, text};
 use crate::base::error::{Malformed, Result, WithPath};
 use crate::base::id::EntryId;
@@ -36,13 +36,13 @@ use crate::llvm::container::MAGIC;
 
 /// The finding for an image in a table whose content has no known format. Images for the host, for example, are tables
 /// of functions of the program.
-const UNKNOWN: Unread = Unread::device_code("device image of an unknown format");
+const UNKNOWN_IMAGE: Unread = Unread::device_code("device image of an unknown format");
 
 /// The maximum cost of inflating the beginning of a compressed image, in bytes: one block of zstd.
 const HEAD_COST: u64 = 128 << 10;
 
 /// The largest compressed image that is inflated as a whole to find the name of its Intel GPU, in bytes.
-const INTEL_MAX: u64 = 64 << 20;
+const INTEL_IMAGE_MAX: u64 = 64 << 20;
 
 /// The tables of device images of an object, and the sections that hold such images.
 #[derive(Default)]
@@ -137,8 +137,8 @@ impl Walk<'_, '_, '_> {
         let data = section.data;
         let Range { start, end } = span(data.start_in(object), data.len());
         let all = &self.read_tables(section.with_bytes(object), tables)?.images;
-        let first = all.partition_point(|image| image.offset < start);
-        let inside = all.iter().skip(first).take_while(|image| image.offset < end);
+        let before_section = all.partition_point(|image| image.offset < start);
+        let inside = all.iter().skip(before_section).take_while(|image| image.offset < end);
         let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
         self.report_images(section, sycl::all_images(data.bytes(), data.offset(), &images))
     }
@@ -205,14 +205,15 @@ impl Walk<'_, '_, '_> {
                 (None, Stored::Unreadable(malformed)) => self.report_faults(at, [malformed])?,
                 (None, part) => {
                     let start = part.range().map_or(0, |range| range.start);
-                    self.report_unread(at.with_bytes(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
+                    let from_image = at.data.tail(start).unwrap_or(at.data);
+                    self.report_unread(at.with_bytes(from_image), UNKNOWN_IMAGE)?;
                 }
             }
             if self.budget.is_over {
                 return Ok(());
             }
         }
-        if entries.is_empty() { Ok(()) } else { self.report_entries(at, Format::DeviceImages, 0, entries) }
+        if entries.is_empty() { Ok(()) } else { self.report_entries(at, Format::DeviceImages, ONLY_BUNDLE, entries) }
     }
 
     /// Returns the bytes of an image that identify its content: the whole image, but only the first bytes of a
@@ -242,7 +243,7 @@ impl Walk<'_, '_, '_> {
         };
         // The whole image is charged only if its size is within the limits.
         let is_whole_needed = is_intel
-            && packed.inflated <= INTEL_MAX.min(self.scan.limits.inflated)
+            && packed.inflated <= INTEL_IMAGE_MAX.min(self.scan.limits.inflated)
             && self.spend(section, packed.inflated)?;
         let whole = if is_whole_needed { packed.head(section.data, packed.inflated) } else { None };
         Ok(whole.or(head).map(Cow::Owned))

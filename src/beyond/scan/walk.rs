@@ -54,6 +54,12 @@ const NO_CONTENT: Unread = Unread::anything("section for device code without con
 /// The number of bytes at the start of a section that are all zero if the linker has yet to fill the section.
 const ZEROS_LOOKED_AT: usize = 4096;
 
+/// The index of a bundle at a place that has no other.
+pub(super) const ONLY_BUNDLE: usize = 0;
+
+/// The format of the package before trailing bytes that follow bundles.
+const NO_PACKAGE: Option<&str> = None;
+
 /// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: &'w Scan,
@@ -67,7 +73,7 @@ pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) budget: Budget,
     /// The number of bundles found so far in the whole file.
     bundles: u64,
-    /// The time when the code in the section that is searched is linked: the [fact](EntryFacts) for the bundles in it.
+    /// When the code in the section that is searched is linked: the [fact](EntryFacts) for the bundles in it.
     linking: Linking,
     /// The number of bundles of the format [`Format::Bundle`] that are directly in sections, not in other bundles.
     ///
@@ -165,7 +171,7 @@ pub(crate) fn is_package(data: Slice<'_>) -> bool {
 /// data after them. Archives are such a format: a zip file at their end is their last member.
 fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
     // The longest comment that is looked for after the zip file. In members, zip files with a comment are not found.
-    let comment = match place.steps().last() {
+    let comment_max = match place.steps().last() {
         None => zip::COMMENT_MAX,
         Some(Step::Member(_)) => 0,
         Some(_) => return None,
@@ -179,7 +185,7 @@ fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
     if earliest >= data.len() {
         return None;
     }
-    let start = zip::start_at_end(data, comment)?;
+    let start = zip::start_at_end(data, comment_max)?;
     // A zip file does not start inside the ELF file: there, the bytes only look like one.
     if start >= earliest { Some(start) } else { None }
 }
@@ -285,7 +291,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.step(place, step).map(Place::packaged)
     }
 
-    /// Returns the place after a step that has a number already, otherwise as [`step`](Self::step).
+    /// Returns the place one step after `place`, as [`step`](Self::step) does, for a step that has a number already.
     pub(super) fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
         let place = place.join_numbered(step, number);
         match &self.goal {
@@ -314,8 +320,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(self.sources)
     }
 
-    /// Searches a part of a file by its format, and a zip file after it. In a walk to a goal, `step` lets only the parts
-    /// on the way there be searched.
+    /// Searches a part of a file by its format, and a zip file after it. If the part is the data that the walk looks
+    /// for, the receiver of the data decides whether it is searched.
     pub(super) fn search_part(&mut self, at: FilePart<'_>) -> Result<()> {
         match self.goal.take_if(|goal| at.place.is_end_of(goal.steps)) {
             Some(goal) => self.search_goal(at, goal),
@@ -421,7 +427,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.charge_cost(at, |budget| budget.charge_bytes(bytes))
     }
 
-    /// Charges with `charge`. Returns whether the search may continue; an exceeded limit is reported once.
+    /// Charges the budget with `charge`. Returns whether the search may continue; an exceeded limit is reported once.
     fn charge_cost(
         &mut self,
         at: FilePart<'_>,
@@ -499,8 +505,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// the data, where the search by content goes on. In other searches, the end is 0.
     fn search_bundles(&mut self, at: FilePart<'_>, reader: BundleReader) -> Result<(usize, u64)> {
         let (data, container) = (at.data, reader.container);
-        // Bundles that are inflated as a whole anyway are inflated ahead, on all processors. A walk to a goal inflates
-        // only the bundles that lead there.
+        // Bundles that are inflated as a whole anyway are inflated ahead, on all processors. A walk that looks for the
+        // data of a URI inflates only the bundles that lead there.
         let inflated_ahead = match self.scan.inflate {
             Inflate::Whole | Inflate::AsNeeded if self.goal.is_none() => {
                 find_inflated_whole(data, container, self.scan.inflate, self.budget.limits_at(at.place))
@@ -508,7 +514,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             _ => Vec::new(),
         };
         let with_size = inflated_ahead.into_iter().map(|compressed| (compressed.recorded().inflated, compressed));
-        ahead::inflate(with_size, self.budget.left(), inflate_numbered, |inflated| {
+        ahead::inflate(with_size, self.budget.bytes_left(), inflate_numbered, |inflated| {
             let mut bundles = SearchBundles::new(data, container, self.scan.inflate);
             let mut end = data.offset();
             let mut index = 0_usize;
@@ -532,7 +538,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             }
             // The bundles may be followed by data that is not a bundle.
             if let Some(offset) = bundles.stopped_at() {
-                self.report_trailing(at, Some(offset), None)?;
+                self.report_trailing(at, Some(offset), NO_PACKAGE)?;
             }
             Ok((index, end.saturating_sub(data.offset())))
         })
@@ -749,9 +755,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let objects = embedded.order.into_iter().filter_map(|index| contents.get(index));
         for (index, object) in objects.enumerate() {
             let Some(place) = self.step(at.place, Step::Embedded(index)) else { continue };
-            let outer = mem::replace(&mut self.linking, Linking::WithObject);
+            let outer_linking = mem::replace(&mut self.linking, Linking::WithObject);
             let searched = self.search_part(at.at_place(&place.inflated(), object.as_slice()));
-            self.linking = outer;
+            self.linking = outer_linking;
             searched?;
         }
         Ok(())
@@ -765,7 +771,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             // The search by content finds this ELF file first, reports it, and goes on at its end.
             return self.search_all_if_deep(at);
         }
-        self.report_bare_code_object(at, 0)
+        self.report_bare_code_object(at, ONLY_BUNDLE)
     }
 
     /// Reports a code object without a bundle as a bundle with one entry. `index` is the index of that bundle at the
@@ -888,9 +894,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let is_offloading = section.holds == SectionContent::OffloadBinaries && has_images;
         if is_offloading || magic.is_container() {
             // This goes into the facts of each bundle that is found in the section.
-            let outer = mem::replace(&mut self.linking, section.linking(is_linked));
+            let outer_linking = mem::replace(&mut self.linking, section.linking(is_linked));
             let searched = if is_offloading { self.search_images(at) } else { self.search_part(at) };
-            self.linking = outer;
+            self.linking = outer_linking;
             return searched;
         }
         // The section may belong to another program that uses the same name.
@@ -903,10 +909,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if data.is_empty() || is_placeholder {
             return Ok(());
         }
-        self.report_trailing(at.with_bytes(object.data), Some(data.offset()), None)
+        self.report_trailing(at.with_bytes(object.data), Some(data.offset()), NO_PACKAGE)
     }
 
-    /// Searches a section with offload binaries and images without one.
+    /// Searches a section with offload binaries, and with images that are in none.
     fn search_images(&mut self, at: FilePart<'_>) -> Result<()> {
         let Some(at) = self.enter_container(at)? else { return Ok(()) };
         if !self.spend(at, at.data.len())? {
@@ -972,10 +978,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let scan = self.scan;
         let mut copies = if scan.copies { Copies::among(&members) } else { Copies::default() };
-        // A walk to a goal inflates only the members that lead there, when it reaches them.
+        // A walk that looks for the data of a URI inflates only the members that lead there, when it reaches them.
         let compressed = if self.goal.is_none() { compressed_members(&members) } else { Vec::new() };
         let inflate = |(index, content)| Some((index, inflate_if_needed(scan, &content)?));
-        ahead::inflate(compressed.into_iter(), self.budget.left(), inflate, |inflated| {
+        ahead::inflate(compressed.into_iter(), self.budget.bytes_left(), inflate, |inflated| {
             // Not every member was inflated ahead, so the next result may be for a later member.
             let mut inflated = inflated.peekable();
             for (index, member) in (0..).zip(members) {
@@ -1017,7 +1023,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let bundles_before = self.bundles;
         let place = if content.form.is_none() { place } else { place.inflated() };
         let at = at.at_place(&place, content.stored).as_file();
-        let hash = self.search_zip_content(at, &content, inflated, copies.may_have(&content))?;
+        let hash = self.search_zip_content(at, &content, inflated, copies.may_have_copy(&content))?;
         // Only copies with device code are reported.
         if self.bundles > bundles_before
             && let Some(hash) = hash
@@ -1029,29 +1035,31 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Searches the content of a member of a zip file. Returns its hash if that `is_wanted` and the content was read.
+    /// Searches the content of a member of a zip file. `inflated` is that of
+    /// [`search_zip_member`](Self::search_zip_member). Returns the hash of the content if `is_hash_wanted`, unless only
+    /// a part of the content was read.
     fn search_zip_content(
         &mut self,
         at: FilePart<'_>,
         content: &ZipContent<'_>,
         inflated: Option<Result<Input>>,
-        is_wanted: bool,
+        is_hash_wanted: bool,
     ) -> Result<Option<ContentHash>> {
         if content.form.is_none() {
             self.search_stored_member(at, content)?;
-            return if is_wanted { copies::hash_of(content.stored).map(Some) } else { Ok(None) };
+            return if is_hash_wanted { copies::hash_of(content.stored).map(Some) } else { Ok(None) };
         }
         match inflated {
             // `spend` has reported the exceeded limit.
             Some(_) if !self.spend(at, content.size)? => Ok(None),
             Some(Ok(input)) => {
                 self.search_part(at.with_copy(input.as_slice()))?;
-                if is_wanted { copies::hash_of(input.as_slice()).map(Some) } else { Ok(None) }
+                if is_hash_wanted { copies::hash_of(input.as_slice()).map(Some) } else { Ok(None) }
             }
             Some(Err(error)) => self.report_broken(at, error).map(|()| None),
             None => match content.reader() {
                 Ok(reader) => {
-                    let reader = HashingReader::new(reader, is_wanted);
+                    let reader = HashingReader::new(reader, is_hash_wanted);
                     let mut reader = ExplainingReader { reader, explain: |error| content.error(error) };
                     let size = Some(content.size);
                     let stream = Stream { reader: &mut reader, size, is_charged: false, has_source_offsets: false };
@@ -1066,11 +1074,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// Searches a member that is stored uncompressed. The search need not read all of it, so its checksum is compared
     /// separately, if the settings ask for that.
     fn search_stored_member(&mut self, at: FilePart<'_>, content: &ZipContent<'_>) -> Result<()> {
-        let before = self.bundles;
+        let bundles_before = self.bundles;
         self.search_part(at.with_bytes(content.stored))?;
         let is_checked = match self.scan.checksums {
             Checksums::None => false,
-            Checksums::OfFound => self.bundles > before,
+            Checksums::OfFound => self.bundles > bundles_before,
             Checksums::OfAll => true,
         };
         if is_checked && let Err(error) = content.check_all() {

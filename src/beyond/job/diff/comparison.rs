@@ -296,11 +296,11 @@ impl<'c> FileComparison<'c> {
     /// Unless hashes are trusted, adds all compressed code objects, because reading them checks their hashes. Leaves
     /// out code objects that cannot be read.
     fn objects_to_read(&self) -> Vec<usize> {
-        let (mut of_old, mut of_new) = (GpuSizes::default(), GpuSizes::default());
+        let (mut old_sizes, mut new_sizes) = (GpuSizes::default(), GpuSizes::default());
         for index in self.unpaired.indices() {
             let Some(object) = self.objects.get(index) else { continue };
-            let of_file = if self.unpaired.is_new(index) { &mut of_new } else { &mut of_old };
-            of_file.add(object);
+            let sizes = if self.unpaired.is_new(index) { &mut new_sizes } else { &mut old_sizes };
+            sizes.add(object);
         }
         let mut wanted = Vec::new();
         for index in self.unpaired.indices() {
@@ -308,11 +308,11 @@ impl<'c> FileComparison<'c> {
             if !matches!(object.read, ReadState::NotYet) || !object.is_readable() {
                 continue;
             }
-            let of_other = if self.unpaired.is_new(index) { &of_old } else { &of_new };
+            let sizes_in_other = if self.unpaired.is_new(index) { &old_sizes } else { &new_sizes };
             // The hash of a compressed bundle is checked when it is inflated. The code objects in such a bundle have no
             // range in the file. A few others have none either (`StoredBytes::NotOneRange`), and are read too.
-            let is_compressed = object.packed_form().is_some() || matches!(object.stored, StoredBytes::NotOneRange);
-            if of_other.may_have_equal(object) || (is_compressed && !self.job.trust_hashes) {
+            let may_be_compressed = object.packed_form().is_some() || matches!(object.stored, StoredBytes::NotOneRange);
+            if sizes_in_other.may_have_equal(object) || (may_be_compressed && !self.job.trust_hashes) {
                 wanted.push(index);
             }
         }
@@ -405,8 +405,8 @@ impl<'c> FileComparison<'c> {
     fn count_by_gpu(&mut self) {
         for (index, object) in self.objects.iter().enumerate() {
             let numbers = self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default();
-            let of_file = if self.unpaired.is_new(index) { &mut numbers.new } else { &mut numbers.old };
-            *of_file += object.code_object.sizes();
+            let sizes = if self.unpaired.is_new(index) { &mut numbers.new } else { &mut numbers.old };
+            *sizes += object.code_object.sizes();
         }
         // The new file has these code objects too, but only the old file was searched for them.
         for index in &self.in_equal_members {
@@ -466,10 +466,10 @@ impl<'c> FileComparison<'c> {
     /// Returns the libraries of the old and of the new file. Members that were searched in the old file only are in the
     /// new file too. Files that serve GPUs together in one version are one library in the other version too.
     fn libraries(&self) -> [Libraries; 2] {
-        let of_old = |unit: &Unit| members_of(&unit.at.place().library());
-        let old: Vec<_> = self.old.units.iter().map(|unit| (of_old(unit), unit)).collect();
+        let name_of = |unit: &Unit| members_of(&unit.at.place().library());
+        let old: Vec<_> = self.old.units.iter().map(|unit| (name_of(unit), unit)).collect();
         let in_both = old.iter().filter(|(_, unit)| self.is_in_equal_member(unit.at.place())).cloned();
-        let new = self.new.units.iter().map(|unit| (self.renamed.old_library_name(of_old(unit)), unit));
+        let new = self.new.units.iter().map(|unit| (self.renamed.old_library_name(name_of(unit)), unit));
         let new: Vec<_> = new.chain(in_both).collect();
         let mut directories: HashMap<LibraryName, LibraryName> = HashMap::new();
         for (name, unit) in old.iter().chain(&new) {
@@ -529,13 +529,15 @@ type Libraries = HashMap<LibraryName, (Place, Coverage)>;
 /// name, and are one here, if only their versions differ.
 fn library(units: Vec<&Unit>) -> (Place, Coverage) {
     let mut coverage = Coverage::default();
-    let (mut files, mut place_of_files) = (FileSet::default(), None);
+    // The code of the units that serve GPUs together with others of their directory, and the directory of the first
+    // one.
+    let (mut files, mut directory) = (FileSet::default(), None);
     let (in_directory, others): (Vec<&Unit>, Vec<&Unit>) = units.into_iter().partition(|unit| unit.directory.is_some());
     for unit in &in_directory {
         files.add(&unit.code);
-        place_of_files = place_of_files.or(unit.directory.as_deref());
+        directory = directory.or(unit.directory.as_deref());
     }
-    if let Some(directory) = place_of_files {
+    if let Some(directory) = directory {
         coverage.add_files(directory, &files);
     }
     let mut place = None;
@@ -543,8 +545,8 @@ fn library(units: Vec<&Unit>) -> (Place, Coverage) {
         coverage.merge(&Coverage::of_library(units));
         place.get_or_insert(library);
     }
-    // A file that is alone in its directory is the library.
-    let place = match (in_directory.as_slice(), place, place_of_files) {
+    // A file that is alone in its directory is the library. There is at least one unit, so there is some place.
+    let place = match (in_directory.as_slice(), place, directory) {
         ([file], None, _) => file.at.place().clone(),
         ([], Some(place), _) => place,
         (_, place, directory) => directory.cloned().or(place).unwrap_or_else(|| Place::of_file("".as_ref())),
@@ -555,6 +557,7 @@ fn library(units: Vec<&Unit>) -> (Place, Coverage) {
 /// Returns whether two code objects that were paired by [`pair_by_stored_bytes`](FileComparison::pair_by_stored_bytes)
 /// have equal bytes. Bytes that are not in the file are known to be equal, because the pair has one digest.
 fn have_equal_bytes(objects: &[ComparedObject<'_>], (old, new): IndexPair) -> Result<bool> {
+    // A pair has the indices of code objects, so both are there.
     let (Some(old), Some(new)) = (objects.get(old), objects.get(new)) else { return Ok(true) };
     match (old.stored, new.stored) {
         (StoredBytes::InFile(old), StoredBytes::InFile(new)) => are_equal(old, new).with_path(old.path()),

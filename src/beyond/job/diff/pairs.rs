@@ -94,25 +94,26 @@ impl Unpaired {
     ) -> Vec<IndexPair> {
         let mut with_label: HashMap<(G, L), Vec<usize>> = HashMap::new();
         for index in self.new_indices() {
-            let (group, of_item) = labels(index);
-            for label in of_item {
-                let known = with_label.entry((group, label)).or_default();
+            let (group, item_labels) = labels(index);
+            for label in item_labels {
+                let new_items = with_label.entry((group, label)).or_default();
                 // One more item than the maximum shows that the label is to be ignored.
-                if known.len() <= COMPARED_MAX {
-                    known.push(index);
+                if new_items.len() <= COMPARED_MAX {
+                    new_items.push(index);
                 }
             }
         }
         let mut pairs = Vec::new();
         for old in self.old_indices().collect::<Vec<_>>() {
+            // The number of common labels, by the index of the new item.
             let mut counts: HashMap<usize, usize> = HashMap::new();
-            let (group, of_item) = labels(old);
-            for label in of_item {
-                let Some(known) = with_label.get(&(group, label)) else { continue };
-                if known.len() > COMPARED_MAX {
+            let (group, item_labels) = labels(old);
+            for label in item_labels {
+                let Some(new_items) = with_label.get(&(group, label)) else { continue };
+                if new_items.len() > COMPARED_MAX {
                     continue;
                 }
-                for new in known {
+                for new in new_items {
                     if self.is_unpaired.get(*new) == Some(&true) {
                         let count = counts.entry(*new).or_default();
                         *count = count.saturating_add(1);

@@ -66,8 +66,8 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Describes the differences of an old and a new file, whose `path` in reports is the first one. Of the kernels,
-    /// lists those that `listed` says, at most `top`.
+    /// Describes the differences of an old and a new file. `path` names the pair in reports. Of the kernels, keeps
+    /// those in `listed`, at most `top`.
     pub fn new(
         path: PathBuf,
         [old, new]: [Option<&Path>; 2],

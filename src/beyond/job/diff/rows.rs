@@ -156,15 +156,15 @@ fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
     }
     let mut is_repeat = Vec::with_capacity(kernels.len());
     for kernel in &kernels {
-        let mut same = None;
+        let mut counterpart = None;
         if let Some((key, section)) = key_in_section(kernel)
             && is_relocatable_code(section)
             && let Some(linked) = linked.get_mut(&key)
         {
             // The next kernel of this name is compared with the next linked one.
-            same = linked.pop_front();
+            counterpart = linked.pop_front();
         }
-        is_repeat.push(match same {
+        is_repeat.push(match counterpart {
             Some(linked) => repeats_linked(kernel, linked),
             None => false,
         });

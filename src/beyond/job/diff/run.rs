@@ -91,11 +91,12 @@ impl Diff {
         // The members that are equal are not searched again in the new file.
         let accept_different: AcceptMember<'_> = &|member| !equal_members.contains(member);
         let accept_all: AcceptMember<'_> = &accept_all_members;
-        const WEIGHT: usize = 0;
+        // The results of both searches are wanted, whatever memory they take.
+        const NO_WEIGHT: usize = 0;
         parallel::in_order(
             vec![(old, accept_all), (new, accept_different)],
             |(input, is_searched)| Side::search(self, digester, input, is_searched, equal_members),
-            |_| WEIGHT,
+            |_| NO_WEIGHT,
             |sides| {
                 let mut next = || sides.next().unwrap_or_else(|| Err(Error::internal("a search ended early")));
                 let (old, new) = (next(), next());

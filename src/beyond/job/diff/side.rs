@@ -149,7 +149,7 @@ impl ComparedObject<'_> {
 }
 
 /// The number of the finding with a code object, and the index of the code object in [`Side::objects`].
-type Numbers = (usize, usize);
+type ReadKey = (usize, usize);
 
 /// The search results of the old or the new file.
 pub(super) struct Side<'i> {
@@ -227,20 +227,20 @@ impl<'i> Side<'i> {
         let mut members = HashSet::new();
         // Members of a static library are objects, not libraries that can be renamed or lost.
         let are_libraries = Magic::identify(input.bytes()) != Magic::Archive;
-        let mut is_searched_and_noted = |member: &[u8]| {
+        let mut note_and_accept = |member: &[u8]| {
             if are_libraries {
                 members.insert(unversioned(member).to_vec());
             }
             is_searched(member)
         };
-        let read = &|together: CodeObjectsOfBundle<'_, Numbers, Arc<CodeObject>>| {
+        let read = &|together: CodeObjectsOfBundle<'_, ReadKey, Arc<CodeObject>>| {
             contents(together, |code_object, code| ReadCode::with_kernels(digester, code_object, code))
         };
         let request = Request::new(&job.selection);
         let search = SideSearch { request, digester, input, job, equal_members };
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
         let scan = job.scan_with(checksums);
-        let reading = Reading::new(&scan, Keep::Units).in_members(&mut is_searched_and_noted);
+        let reading = Reading::new(&scan, Keep::Units).in_members(&mut note_and_accept);
         let contents = reading.run(input, read, &|read| weight_of(read, ReadCode::weight), &mut |visit| {
             match visit {
                 Visit::Bundle(number, found, reads) => side.add_bundle(&search, number, &found, reads)?,
@@ -250,7 +250,7 @@ impl<'i> Side<'i> {
                 }
                 Visit::Split(..) | Visit::Archive(..) | Visit::Unread(_) | Visit::End(..) => {}
                 Visit::Read(read) => {
-                    read.into_iter().try_for_each(|((numbers, _), read)| side.note_read(numbers, read))?;
+                    read.into_iter().try_for_each(|((key, _), read)| side.note_read(key, read))?;
                 }
             }
             Ok(ControlFlow::Continue(()))
@@ -301,7 +301,7 @@ impl<'i> Side<'i> {
         search: &SideSearch<'_, 'i>,
         number: usize,
         found: &FoundBundle<'_>,
-        reads: &mut ReadList<Numbers, Arc<CodeObject>>,
+        reads: &mut ReadList<ReadKey, Arc<CodeObject>>,
     ) -> Result<()> {
         let (mut overlap_limit, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
@@ -341,7 +341,7 @@ impl<'i> Side<'i> {
 
     /// Notes the result of reading a code object during the search. A broken code object is a problem of the file.
     /// Fails only if the file cannot be read.
-    fn note_read(&mut self, (number, index): Numbers, read: Result<ReadCode>) -> Result<()> {
+    fn note_read(&mut self, (number, index): ReadKey, read: Result<ReadCode>) -> Result<()> {
         let Some(object) = self.objects.get_mut(index) else { return Ok(()) };
         match read {
             Ok(mut read) => {
@@ -371,9 +371,9 @@ impl<'i> Side<'i> {
         }
         let code_objects = wanted.iter().filter_map(|index| Some(&*all.get(*index)?.code_object)).collect::<Vec<_>>();
         job.scan_with(Checksums::None).read_with(input, &code_objects, read, weight, &mut |results| {
-            // `at` is the position in `code_objects`, and so in `wanted`: `all` has all of these code objects.
-            for (at, read) in results {
-                if let Some(index) = wanted.get(at) {
+            // The positions are those in `code_objects`, and so in `wanted`: `all` has all of these code objects.
+            for (position, read) in results {
+                if let Some(index) = wanted.get(position) {
                     take(*index, read);
                 }
             }

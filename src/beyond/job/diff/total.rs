@@ -93,8 +93,8 @@ impl ComparedFiles {
         }
     }
 
-    /// Returns the sums after the last pair, and an error for each comparison of too many bundles. What these serve is
-    /// not known then, so GPUs may be lost that the sums do not name.
+    /// Returns the sums after the last pair, and an error for each comparison of too many bundles. The GPUs that these
+    /// bundles serve are not known then, so GPUs may be lost that the sums do not name.
     pub fn finish(mut self) -> (DiffTotals, Vec<Error>) {
         let mut problems = self.add_losses_of_directories();
         let (presences, problem) = self.presences();

@@ -442,8 +442,9 @@ impl<'j> Extraction<'j> {
         if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Adds the code objects that runtimes choose at a place to `reads`, if GPUs are asked for. A runtime chooses among
-    /// all offload binaries at one place, so this is called when the place ends.
+    /// Adds the code objects that runtimes choose at a place to `reads`, if GPUs are asked for, and notes the code that
+    /// they do not find or load. A runtime chooses among all offload binaries at one place, so this is called when the
+    /// place ends.
     fn add_loaded_at_end(
         &mut self,
         place: &Place,
@@ -453,7 +454,8 @@ impl<'j> Extraction<'j> {
         if let Some(loader) = &mut file.loader {
             // `place` is a file, or inflated data in it. All units in that data are complete now.
             for chosen in loader.finish_places(|unit| unit.data() == *place) {
-                self.add_code_object(file, None, chosen, reads);
+                let no_current_bundle = None;
+                self.add_code_object(file, no_current_bundle, chosen, reads);
             }
         }
         // The error for a GPU without code mentions code that its runtime does not find or load.
@@ -530,9 +532,10 @@ impl<'j> Extraction<'j> {
         selected
     }
 
-    /// Adds a code object to `reads`, with the name of its new file. Leaves it out if it does not match the whole
-    /// request, or if standard output already gets another one. The code object is from the bundle that was `found`, or
-    /// from an earlier one. `found` is `None` at the end of a place, after all of its bundles.
+    /// Adds a code object to `reads`, with the name of its new file, and notes which parts of the request it matches.
+    /// Leaves it out if it does not match the whole request, or if standard output already gets another one. The code
+    /// object is from the bundle that was `found`, or from an earlier one. `found` is `None` at the end of a place,
+    /// after all of its bundles.
     fn add_code_object(
         &mut self,
         file: &mut FileSearch<'_, 'j>,
@@ -595,6 +598,7 @@ impl<'j> Extraction<'j> {
 
     /// Puts all files in place and returns them. Fails if the request was not met.
     fn finish(mut self) -> Result<Vec<Extracted>> {
+        // Standard output takes only one code object, so a second match is an error.
         if let Some((path, _)) = self.all.competing.get(1) {
             let ids: Vec<String> = self.all.competing.iter().map(|(_, id)| id.shown.clone()).collect();
             return Err(Error::several_match(path, &ids, self.sole_id()));
@@ -641,7 +645,7 @@ impl<'j> Extraction<'j> {
             }
             Some(left_out) => Error::no_sound_match(&unmatched, &only_left_out, &present, !left_out.chosen.is_empty()),
         };
-        Err(error.with_reason(unfound))
+        Err(error.with_unfound_code(unfound))
     }
 
     /// Puts all files in place and returns them.

@@ -94,8 +94,8 @@ impl<'j> Pending<'j> {
         }
     }
 
-    /// Opens the file unless it is open, and writes the bytes in `head`. These bytes and `next` identify the kind of
-    /// the code object, which decides the extension of its name. The caller writes `next`.
+    /// Opens the file unless it is open, and writes the bytes in `head`. These bytes and the `next` ones identify the
+    /// kind of the code object, which decides the extension of its name. The caller writes the `next` bytes.
     fn open_unless_open(&mut self, next: &[u8]) -> Result<()> {
         // The file is open as soon as there is no `head`.
         let Some(unwritten) = self.head.take() else { return Ok(()) };
@@ -187,10 +187,8 @@ impl Sink for Pending<'_> {
                 Ok(())
             })?;
         }
-        match slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)) {
-            Some(head) => self.open_unless_open(head.bytes())?,
-            None => self.open_unless_open(&[])?,
-        }
+        let head = slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)).unwrap_or(slice);
+        self.open_unless_open(head.bytes())?;
         if let Some(output) = &mut self.output {
             output.copy(slice)?;
         }

@@ -101,13 +101,16 @@ fn not_a_condition(text: &str) -> String {
         "not a condition; the conditions are spill, scratch, hostcall and COLUMN>N, such as vgpr>128, where COLUMN is {}",
         alternatives(&columns)
     );
-    let words = ["spill", "scratch", "hostcall"];
+    let without_limit = ["spill", "scratch", "hostcall"];
     let (typed, rest) = word_and_rest(text);
-    let is_word = |name: &str| words.contains(&name) && rest.is_empty();
-    match nearest_name(typed, words.into_iter().chain(columns.iter().map(String::as_str))) {
-        Some(name) if name == "spill" || name == "hostcall" || is_word(name) => {
-            format!("{conditions}; did you mean '{name}'?")
-        }
+    let is_complete = |name: &str| match name {
+        "spill" | "hostcall" => true,
+        // `scratch` is a condition, and the name of a column if a limit follows.
+        "scratch" => rest.is_empty(),
+        _ => false,
+    };
+    match nearest_name(typed, without_limit.into_iter().chain(columns.iter().map(String::as_str))) {
+        Some(name) if is_complete(name) => format!("{conditions}; did you mean '{name}'?"),
         Some(name) => {
             let limit = rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
             format!("{conditions}; did you mean '{name}>{}'?", if limit.is_empty() { "128" } else { limit })

@@ -91,7 +91,8 @@ impl ListKernels {
     /// # Errors
     /// [`ErrorKind::Io`] if the file cannot be read, or has changed. Broken parts are problems in the list.
     pub fn run(&self, input: &Input) -> Result<KernelList> {
-        Ok(self.read(input, Keep::Nothing)?.1)
+        let (_, list) = self.read(input, Keep::Nothing)?;
+        Ok(list)
     }
 
     /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one
@@ -284,8 +285,10 @@ impl<'j> Search<'j> {
         }
     }
 
+    /// Adds the error of a part that could not be read, if it has one.
     fn add_bad_part(&mut self, part: BadPart) {
-        let position = (part.number, 0);
+        let first_entry = 0;
+        let position = (part.number, first_entry);
         self.problems.extend(part.into_error().map(|error| (position, error)));
     }
 

@@ -27,7 +27,8 @@ pub(in super::super) fn shown_names<'n>(
     names: impl Iterator<Item = &'n Arc<[u8]>>,
     demangle: DemangleName<'_>,
 ) -> ShownNames {
-    selected(&KernelName::of_all(names, None, demangle))
+    let all_wanted = None;
+    selected(&KernelName::of_all(names, all_wanted, demangle))
 }
 
 /// The name of a kernel.

@@ -6,8 +6,7 @@
 
 use std::path::Path;
 
-use super::super::rewrite::Rewriter;
-use super::super::rewrite::unexpected_parts;
+use super::super::rewrite::{NO_PATH, Rewriter, unexpected_parts};
 use super::Recompressed;
 use super::run::{Recompression, RewrittenFile, may_hold_bundles};
 use crate::base::bytes::len_u64;
@@ -94,7 +93,7 @@ fn rewrite_member(
 ) -> Result<(Option<Input>, Recompressed)> {
     // Nothing of the member is done yet.
     run.progress.report(0, 1, observer);
-    let old = Input::spool(Path::new(""), content.reader()).with_path(content.path())?;
+    let old = Input::spool(Path::new(NO_PATH), content.reader()).with_path(content.path())?;
     match run.rewrite_member(&old, place, observer)? {
         (Some(new), numbers) if new.len() >= old.len() && !run.must_change(numbers.dropped) => {
             Ok((None, numbers.for_kept_file()))

@@ -65,7 +65,7 @@ impl<'r, 'j, 'o> FileRecompression<'r, 'j, 'o> {
         form: NewForm<'r>,
     ) -> Result<()> {
         self.count(old, &form, is_offload_binary(writer.data, &old.head))?;
-        let (bundle, kept) = (&old.head, removing(old));
+        let (bundle, kept) = (&old.head, kept_subset(old));
         match form {
             NewForm::AsItWas { .. } => writer.write_bundle(bundle, BundleForm::AsItWas, old.room)?,
             NewForm::Made(made) => {
@@ -105,7 +105,7 @@ impl<'r, 'j, 'o> FileRecompression<'r, 'j, 'o> {
             NewForm::Made(made) if is_fatbin(bundle) => {
                 // A code object never becomes larger, so none became smaller if the length is the same. Without
                 // compression, nothing was expected to become smaller.
-                let is_same = removing(old).is_none() && made.len() == bundle.stored_len()?;
+                let is_same = kept_subset(old).is_none() && made.len() == bundle.stored_len()?;
                 let is_unchanged = is_same && !bundle.entries.is_empty() && self.run.job.compression.is_some();
                 self.result.unchanged += usize::from(is_unchanged);
             }
@@ -178,7 +178,7 @@ impl<'r, 'j> RewriteBundles<'r> for FileRecompression<'r, 'j, '_> {
 
 /// Makes the new form of a bundle.
 fn make<'d>(job: &Recompress, data: Slice<'d>, old: &OldBundle<'d, Option<PickedBundle>>) -> Result<NewForm<'d>> {
-    let kept = removing(old);
+    let kept = kept_subset(old);
     if is_fatbin(&old.head) {
         return make_fatbin(job, data, &old.head, kept);
     }
@@ -215,12 +215,14 @@ fn make_fatbin<'d>(
 }
 
 /// Chooses the smallest form of a bundle, or the first one in the list of [`Recompress`] if several have the same size.
+/// `plain` is the bundle without compression, and `room` the number of bytes that it may take at its offset.
 fn choose_form<'d>(
     job: &Recompress,
     data: Slice<'_>,
     (bundle, plain): (&Bundle<'_>, &PlainBundle<'_>),
     room: Option<u64>,
 ) -> Result<NewForm<'d>> {
+    // The caller puts the inflated bundle into this form.
     const AS_PLAIN: NewForm<'_> = NewForm::Plain(None);
     let Some(compression) = &job.compression else {
         if !plain.is_changed && bundle.compressed.is_none() {
@@ -229,7 +231,8 @@ fn choose_form<'d>(
         ensure_end_is_known(data, bundle, plain, room)?;
         return Ok(AS_PLAIN);
     };
-    // Readers would not find the end of a text bundle that was compressed, or of a plain bundle before other data.
+    // Without the header of a compressed bundle, readers would not find the end of a text bundle, or of a bundle with
+    // other data after it.
     let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
     // A form that may not be chosen counts as longer than any other.
     let plain_len = if may_be_plain { total_len(&plain.pieces)? } else { u64::MAX };
@@ -288,8 +291,8 @@ fn is_fatbin(bundle: &Bundle<'_>) -> bool {
     Magic::identify(bundle.beginning()) == Magic::Container(Format::Fatbin)
 }
 
-/// Returns the sorted indices of the code objects to keep, or `None` if all are kept.
-fn removing<'c>(old: &'c OldBundle<'_, Option<PickedBundle>>) -> Option<&'c [usize]> {
+/// Returns the sorted indices of the code objects to keep in a bundle that loses some, or `None` if all are kept.
+fn kept_subset<'c>(old: &'c OldBundle<'_, Option<PickedBundle>>) -> Option<&'c [usize]> {
     let picked = old.choice.as_ref()?;
     if picked.kept.len() < old.head.entries.len() { Some(&picked.kept) } else { None }
 }

@@ -15,7 +15,7 @@ use crate::llvm::container::Limits;
 /// listed keeps all of them.
 pub(super) type KeptByOffset = BTreeMap<u64, Vec<usize>>;
 
-/// The code objects that a search finds in a file, and its faults. What is inside of code objects is left out, because
+/// The code objects that a search finds in a file, and its faults. Code objects inside of others are left out, because
 /// code objects are written as they were.
 pub(super) struct FileCode {
     /// The code objects of each bundle that has any.
@@ -23,7 +23,7 @@ pub(super) struct FileCode {
     faults: usize,
 }
 
-/// The code objects of a bundle, of which it may have any number.
+/// The code objects of a bundle, as a hash: a bundle may have any number of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct KnownObjects {
     count: usize,

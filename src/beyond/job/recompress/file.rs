@@ -98,7 +98,7 @@ impl Recompression<'_> {
             return self.checked(data, (output, result));
         }
         if is_program(Magic::identify(data.bytes())) {
-            // It is checked before its holes are taken out, and again after that.
+            // The file is checked before its holes are taken out, and again after that.
             return self.rewrite_linked(data, place, output, observer);
         }
         let (rewritten, _) = self.rewrite_at_offsets(data, output, observer)?;
@@ -206,8 +206,8 @@ impl Recompression<'_> {
         Error::refused(ErrorKind::Unsupported, data.path(), signature.start, reason).with_hint(hint)
     }
 
-    /// Returns the result. Fails if bundles were refused, if the file has no
-    /// bundle that can be rewritten, or if a part of the job has matched nothing.
+    /// Returns the result. Fails if bundles were refused, if the file has no bundle that can be rewritten, or if a part
+    /// of the job has matched nothing.
     pub(super) fn finish(self, input: &Input) -> Result<Recompressed> {
         let data = input.as_slice();
         if let Some(error) = self.refusals.into_error(data.path()) {
@@ -220,7 +220,7 @@ impl Recompression<'_> {
             return Err(unsupported::refusal(data));
         }
         let mut result = self.result;
-        self.picker.add_to_result(self.picked, input, &mut result)?;
+        self.picker.add_to_result(self.pick_total, input, &mut result)?;
         Ok(result)
     }
 }

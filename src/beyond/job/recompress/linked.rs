@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::super::digest::are_equal;
 use super::super::rewrite::bundles::{bundles_in, is_fat_object};
 use super::super::rewrite::linked_format::LinkedFormat;
-use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
+use super::super::rewrite::{NO_CHANGES, changed, changed_len, changed_with_holes, undoes};
 use super::super::size_limit::limits_of_result;
 use super::check::FileCode;
 use super::run::{Recompression, RewrittenFile};
@@ -172,21 +172,21 @@ impl Recompression<'_> {
         let may_be_same = old.with_old_holes.is_none() && removal.is_err() && result.before == result.after;
         if may_be_same && are_equal(made, old.unsigned).with_path(path)? {
             // Nothing has changed, so a signature stays valid.
-            return Ok((changed(old.signed, &[], output)?, result, removal.err()));
+            return Ok((changed(old.signed, NO_CHANGES, output)?, result, removal.err()));
         }
         let new = NewFile { format: old.format, made, holes: &holes, found };
         let (output, changes, reason) = match removal {
             Ok(removal) => self.write_without_holes(&new, removal, output)?,
             Err(reason) => new.write_with_holes(output, reason)?,
         };
-        // Holes of less than a page are not reported.
+        // Without a reason, only holes of less than a page stay, which are not reported.
         result.holes = if reason.is_some() { result.holes.saturating_sub(taken_out(&changes)) } else { 0 };
         result.note_len(old.signed.len(), changed_len(made, &changes));
         Ok((output, result, reason))
     }
 
-    /// Writes a new file without the holes that can be taken out. If a later job could not put these holes back, writes
-    /// the file with all holes.
+    /// Writes a new file to `output` without the holes that can be taken out. If a later job could not put these holes
+    /// back, writes the file with all holes instead.
     fn write_without_holes(
         &self,
         new: &NewFile<'_>,

@@ -191,9 +191,9 @@ impl<'j> WheelVersion<'j> {
         for kind in [INFO, DATA] {
             if let Some(stem) = directory.strip_suffix(kind) {
                 let (name, version) = stem.rsplit_once('-')?;
-                let is_own = comparable_name(name) == comparable_name(&self.name)
+                let is_of_wheel = comparable_name(name) == comparable_name(&self.name)
                     && comparable_version(version) == comparable_version(&self.version);
-                return if is_own { Some((stem, kind)) } else { None };
+                return if is_of_wheel { Some((stem, kind)) } else { None };
             }
         }
         None
@@ -334,7 +334,7 @@ struct Field {
 /// Returns a field of `METADATA`, or `None` if it is missing or there several times. The fields end at the first empty
 /// line, after which a description may follow.
 fn find_field(metadata: &[u8], name: &str) -> Option<Field> {
-    let (mut found, mut start) = (None, 0_usize);
+    let (mut found, mut line_start) = (None, 0_usize);
     for line in metadata.split_inclusive(|&byte| byte == b'\n') {
         if line.trim_ascii().is_empty() {
             break;
@@ -349,12 +349,12 @@ fn find_field(metadata: &[u8], name: &str) -> Option<Field> {
             }
             // The range is that of the value without white space around it.
             let blanks = value.len().saturating_sub(value.trim_ascii_start().len());
-            let from = start.saturating_add(key.len()).saturating_add(blanks);
+            let value_start = line_start.saturating_add(key.len()).saturating_add(blanks);
             let value = text(value.trim_ascii())?;
-            let range = from..from.saturating_add(value.len());
+            let range = value_start..value_start.saturating_add(value.len());
             found = Some(Field { value, range });
         }
-        start = start.saturating_add(line.len());
+        line_start = line_start.saturating_add(line.len());
     }
     found
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::rewrite::bundles::{BundleWriter, MovedRanges};
 use super::super::rewrite::form::{as_member, read_contents};
-use super::super::rewrite::{changed, changed_len};
+use super::super::rewrite::{NO_CHANGES, changed, changed_len};
 use super::Recompressed;
 use super::bundles::FileRecompression;
 use super::pick::{NOTHING_LEFT, PickedBundle};
@@ -113,7 +113,7 @@ pub(super) fn rewrite_fat(
     let (kept, device_count) = match run.take_picked(data, bundle)? {
         Some(PickedBundle { kept, device_count, .. }) if kept.len() < bundle.entries.len() => (kept, device_count),
         // An object that keeps everything is copied.
-        _ => return Ok((changed(data, &[], output)?, result)),
+        _ => return Ok((changed(data, NO_CHANGES, output)?, result)),
     };
     let dropped = bundle.entries.len() - kept.len();
     run.kept.insert(bundle.offset, kept.clone());

@@ -28,10 +28,10 @@ pub(super) struct Recompression<'j> {
     pub(super) result: Recompressed,
     /// Decides which code objects are kept.
     pub(super) picker: &'j Picker<'j>,
-    /// The pick in the file that is being rewritten.
+    /// The code objects to keep in each bundle of the file that is being rewritten.
     pub(super) picks: Picks,
-    /// The pick in all bundles that were rewritten.
-    pub(super) picked: PickTotal,
+    /// The sums over the bundles that were rewritten: what was kept and removed.
+    pub(super) pick_total: PickTotal,
     /// The place of the file that is being rewritten: the input, or a member of it.
     pub(super) place: Place,
     /// The code objects that are kept in the file that is being rewritten, in bundles that lose others.
@@ -58,7 +58,7 @@ impl<'j> Recompression<'j> {
             result: Recompressed::default(),
             picker,
             picks: Picks::default(),
-            picked: PickTotal::default(),
+            pick_total: PickTotal::default(),
             place: Place::of_file(&job.input),
             kept: KeptByOffset::new(),
             is_in_zip: false,
@@ -76,7 +76,7 @@ impl<'j> Recompression<'j> {
     /// Adds what a recompression of a member has found and done.
     pub(super) fn add_member(&mut self, member: Recompression<'_>) {
         self.result.add(&member.result);
-        self.picked.extend(member.picked);
+        self.pick_total.extend(member.pick_total);
         self.refusals.extend(member.refusals);
         if let (Some(remaining), Some(more)) = (&mut self.remaining, member.remaining) {
             remaining.extend(more);
@@ -90,15 +90,15 @@ impl<'j> Recompression<'j> {
         dropped > 0 || is_converted
     }
 
-    /// Picks the code objects of a file, or of a member, whose bundles are rewritten next. Does nothing if the job
-    /// removes none.
+    /// Decides which code objects are kept in a file, or in a member, whose bundles are rewritten next. Does nothing if
+    /// the job removes none.
     pub(super) fn pick_in(&mut self, data: Slice<'_>) -> Result<()> {
         self.picks = if self.job.removes() { self.picker.pick_in(data)? } else { Picks::default() };
         Ok(())
     }
 
-    /// Returns the pick in a bundle that is rewritten, or `None` if the job removes no code. Fails if the search has not
-    /// found the bundle: it would not find the new one either.
+    /// Returns the code objects to keep in a bundle that is rewritten, and adds them to `pick_total`. Returns `None` if
+    /// the job removes no code. Fails if the search has not found the bundle: it would not find the new one either.
     pub(super) fn take_picked(&mut self, data: Slice<'_>, bundle: &Bundle<'_>) -> Result<Option<PickedBundle>> {
         if !self.job.removes() {
             return Ok(None);
@@ -109,7 +109,7 @@ impl<'j> Recompression<'j> {
             Err(unexpected_parts(data.path(), "bundles"))
         });
         let mut picked = picked?;
-        self.picked.extend(std::mem::take(&mut picked.total));
+        self.pick_total.extend(std::mem::take(&mut picked.total));
         Ok(Some(picked))
     }
 
@@ -161,7 +161,7 @@ impl Recompress {
         Ok(result)
     }
 
-    /// Returns the path of the wheel that gets a local version, or `None` if no version changes.
+    /// Returns the path of the new wheel if it has a local version, and `None` if the job adds none.
     fn new_wheel(&self, input: &Input) -> Result<Option<PathBuf>> {
         let Some(label) = &self.local_version else { return Ok(None) };
         let version = WheelVersion::of_file(input.path(), label)?;

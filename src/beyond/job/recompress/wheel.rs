@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
+use super::super::rewrite::NO_PATH;
 use super::super::rewrite::progress::ProgressRange;
 use super::super::rewrite::record::HashAndSize;
 use super::super::rewrite::zip::{PackedMember, WheelMember, ZipWriter, hash_and_size_of, take_record};
@@ -56,8 +57,8 @@ pub(super) fn rewrite(
     let (start, is_hash_needed) = (Recompression::new(job, run.picker, data.len()), record.is_some());
     let maker = MemberMaker { start: &start, data, version: version.as_ref(), is_hash_needed };
     let mut result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
-    let hashes = maker.make_all(members, observer, |made| {
-        zip.write_members(made, record.as_ref(), &mut |zip, member, made| {
+    let hashes = maker.make_all(members, observer, |made_members| {
+        zip.write_members(made_members, record.as_ref(), &mut |zip, member, made| {
             let made = match made {
                 Ok(made) if run.budget.charge_part(&made.run.budget).is_some() => made,
                 // The member is made again with what is left of the budget. So the error is the same for any number of
@@ -117,7 +118,7 @@ struct MemberMaker<'m, 'd> {
     is_hash_needed: bool,
 }
 
-/// What was made of a member.
+/// The result of making a member.
 struct MadeMember<'m> {
     /// The recompression of the member alone.
     run: Recompression<'m>,
@@ -148,8 +149,8 @@ impl<'m> MadeMember<'m> {
 }
 
 impl<'m, 'd> MemberMaker<'m, 'd> {
-    /// Makes all members on all processors, and passes them to `consume`, in order. Those that are made on this thread
-    /// report their progress.
+    /// Makes all members on all processors, and passes them to `consume`, in order. Members that are made on this
+    /// thread report their progress.
     fn make_all<R>(
         &self,
         members: Vec<WheelMember<'d>>,
@@ -161,9 +162,9 @@ impl<'m, 'd> MemberMaker<'m, 'd> {
             (member, made)
         };
         let mut make_here = |member| make(member, observer);
-        /// A member is inflated, its bundles are, and then it is written, and packed.
-        const FILES: u64 = 4;
-        if !has_disk_space(members.iter().map(|member| member.content.size), FILES) {
+        /// The inflated member, its inflated bundles, the new member, and its compressed form.
+        const FILES_PER_MEMBER: u64 = 4;
+        if !has_disk_space(members.iter().map(|member| member.content.size), FILES_PER_MEMBER) {
             return consume(&mut members.into_iter().map(make_here));
         }
         parallel::in_order_here(
@@ -188,7 +189,7 @@ impl<'m, 'd> MemberMaker<'m, 'd> {
         match self.version {
             Some(change) if change.metadata == member.name => {
                 let old = member.read_text("METADATA")?;
-                let new = Input::from_bytes("", change.version.new_metadata(old.bytes())?);
+                let new = Input::from_bytes(NO_PATH, change.version.new_metadata(old.bytes())?);
                 let packed = PackedMember::new(member.content.form, new.as_slice())?;
                 Ok(MadeMember { new: Some((new, packed)), ..MadeMember::unchanged(run, None) })
             }
@@ -221,8 +222,7 @@ impl<'m, 'd> MemberMaker<'m, 'd> {
     ) -> Result<MadeMember<'m>> {
         let content = &member.content;
         charge(&mut run, content).map_err(|error| error.at(&member.place))?;
-        // Errors of rewriting get the place of the member, so the inflated data needs no path.
-        let old = member.with_place(content.spool(Path::new("")))?;
+        let old = member.with_place(content.spool(Path::new(NO_PATH)))?;
         let (new, result) = run.rewrite_member(&old, &member.place, observer)?;
         let Some(new) = new else {
             run.result.add(&result);
@@ -300,7 +300,7 @@ fn charge(run: &mut Recompression<'_>, content: &ZipContent<'_>) -> Result<()> {
 }
 
 /// Returns the output. If nothing has changed, or if the new file would be larger although nothing has to change, the
-/// output is a copy of the old file. Fails if a signed JAR file would change.
+/// output is a copy of the old file. A wheel that `is_renamed` has to change. Fails if a signed JAR file would change.
 fn finish(
     run: &mut Recompression<'_>,
     data: Slice<'_>,

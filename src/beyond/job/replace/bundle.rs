@@ -121,7 +121,8 @@ impl NewContent<'_> {
         if bundle.compressed.is_none() && does_plain_fit {
             return Ok(None);
         }
-        // Readers would not find the end of a plain text bundle, or of a plain bundle before other data.
+        // Without the header of a compressed bundle, readers would not find the end of a text bundle, or of a bundle
+        // with other data after it.
         let may_be_plain = does_plain_fit && !plain.is_text && !plain.has_tail;
         let made = deflate_to_fit(bundle, plain, &self.compression, (room, may_be_plain))?;
         Ok(if made.len() > room && may_be_plain { None } else { Some(made) })

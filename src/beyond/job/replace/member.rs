@@ -8,6 +8,7 @@ use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
 use crate::beyond::job::digest::are_equal;
 use crate::beyond::job::event::Observer;
+use crate::beyond::job::rewrite::NO_PATH;
 use crate::beyond::job::rewrite::progress::ProgressRange;
 use crate::beyond::job::rewrite::zip::{PackedMember, WheelMember, ZipWriter, take_record};
 
@@ -50,8 +51,7 @@ impl BundleInZip<'_> {
             if let Some(offset) = self.offset_in(member) {
                 let stored = member.content.stored;
                 let progress = ProgressRange { start: stored.offset(), len: stored.len(), total: file.len() };
-                // Errors get the place of the member, so the inflated data needs no path.
-                let old = member.with_place(member.content.spool(Path::new("")))?;
+                let old = member.with_place(member.content.spool(Path::new(NO_PATH)))?;
                 let made = new.write(old.as_slice(), offset, progress, observer);
                 if let Some((output, is_now_compressed)) = made.map_err(|error| error.at(&member.place))? {
                     written = Some(is_now_compressed);

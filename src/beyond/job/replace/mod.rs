@@ -100,8 +100,8 @@ fn zeros_end(file: Slice<'_>, range: Range<u64>) -> u64 {
     range.start.saturating_add(to_u64(zeros))
 }
 
-/// The length of the offset in an entry of a plain bundle, in bytes. The size follows it.
-const OFFSET_FIELD: u64 = 8;
+/// The length of the offset field in an entry of a plain bundle, in bytes. The size field follows it.
+const OFFSET_FIELD_LEN: u64 = 8;
 
 /// Returns whether a path is a regular file, or does not exist yet.
 fn is_regular_or_missing(path: &Path) -> bool {
@@ -167,14 +167,14 @@ fn size_field_and_header_len(entries: &[SearchEntry], index: usize) -> (u64, u64
     let ends: Vec<u64> = header_ends(entries.iter().map(|entry| entry.id())).collect();
     let id_len = entries.get(index).map(|entry| len_u64(entry.id())).unwrap_or_default();
     let fields = ends.get(index).copied().unwrap_or_default().saturating_sub(id_len).saturating_sub(ENTRY_FIELDS);
-    (fields.saturating_add(OFFSET_FIELD), ends.last().copied().unwrap_or_default())
+    (fields.saturating_add(OFFSET_FIELD_LEN), ends.last().copied().unwrap_or_default())
 }
 
 /// Returns the end of the zeros after a bundle, which belong to nothing else.
 fn find_space_end(found: &FoundBundle<'_>, bundle_end: u64, file: &Input) -> u64 {
-    // If sections overlap, the zeros after the bundle may belong to another section.
-    let has_own_bytes = !Magic::identify(file.bytes()).is_elf() || bundle_sections(file.as_slice()).is_ok();
-    if !has_own_bytes || found.space_end == UNKNOWN_SPACE_END {
+    // If sections overlap, which `bundle_sections` refuses, the zeros after the bundle may belong to another section.
+    let may_overlap = Magic::identify(file.bytes()).is_elf() && bundle_sections(file.as_slice()).is_err();
+    if may_overlap || found.space_end == UNKNOWN_SPACE_END {
         return bundle_end;
     }
     zeros_end(file.as_slice(), bundle_end..found.space_end)
@@ -466,8 +466,8 @@ impl ReplacedCodeObject {
             Format::Bundle => {
                 // Nothing fits at an offset in the header.
                 let size_field = self.size_field?;
-                const SIZE_FIELD: u64 = 8;
-                changes.push((span(size_field, SIZE_FIELD), vec![Piece::Bytes(new.len().to_le_bytes().to_vec())]));
+                const SIZE_FIELD_LEN: u64 = 8;
+                changes.push((span(size_field, SIZE_FIELD_LEN), vec![Piece::Bytes(new.len().to_le_bytes().to_vec())]));
                 new.len() <= zeros_end(file, self.range.end..self.growth_end).saturating_sub(self.range.start)
             }
             // Readers of an ELF file ignore the zeros after it.
@@ -517,8 +517,8 @@ impl ReplacedCodeObject {
             Format::OffloadBinary => {
                 // Readers look for the next offload binary directly after this one. If that must not move, this one
                 // keeps its size.
-                let least = if self.may_move { 0 } else { data.len() };
-                emit(&plan_with(data, self.code_object.entry, new, least)?, &mut output)?;
+                let len_min = if self.may_move { 0 } else { data.len() };
+                emit(&plan_with(data, self.code_object.entry, new, len_min)?, &mut output)?;
             }
             _ => return Ok(None),
         }
@@ -545,13 +545,13 @@ impl ReplacedCodeObject {
     /// Returns the reason why a code object of `len` bytes cannot replace this one. `container_len` is the size of the
     /// container with the new code object, or `None` if the container was not written again.
     fn refusal_reason(&self, len: u64, container_len: Option<u64>) -> String {
-        let (what, before) = (self.format().name(), len_of(&self.range));
-        let needs = container_len.unwrap_or_default();
+        let (format, old_len) = (self.format().name(), len_of(&self.range));
+        let needed = container_len.unwrap_or_default();
         let room = self.space_end.saturating_sub(self.bundle().range.start);
         match self.format() {
             Format::Bundle | Format::Fatbin if !self.is_plain_in_file() => {
                 format!(
-                    "the {what} is compressed with other data, which is not written again; unpack that, replace the code object in \
+                    "the {format} is compressed with other data, which is not written again; unpack that, replace the code object in \
                      it, and pack it again"
                 )
             }
@@ -569,20 +569,20 @@ impl ReplacedCodeObject {
                     .to_owned()
             }
             Format::Fatbin | Format::OffloadBinary => format!(
-                "the {what} needs {needs} bytes and has {room}: it has to stay at its offset, and can grow only in a file of its own"
+                "the {format} needs {needed} bytes and has {room}: it has to stay at its offset, and can grow only in a file of its own"
             ),
             Format::Kpack if self.is_packed() => {
                 "kpack archives are not written; AMD's rocm-kpack makes them from libraries, in which code objects can be replaced"
                     .to_owned()
             }
-            _ if self.is_packed() => format!("{what}: a compressed code object cannot be written again"),
+            _ if self.is_packed() => format!("{format}: a compressed code object cannot be written again"),
             Format::CodeObject if self.is_elf => {
-                format!("no bundle around it: the new code object must have at most {before} bytes, not {len}")
+                format!("no bundle around it: the new code object must have at most {old_len} bytes, not {len}")
             }
             Format::CodeObject => {
-                format!("no bundle around it: the new code object must have exactly {before} bytes, not {len}")
+                format!("no bundle around it: the new code object must have exactly {old_len} bytes, not {len}")
             }
-            _ => format!("{what}: the new code object must have exactly {before} bytes, not {len}"),
+            _ => format!("{format}: the new code object must have exactly {old_len} bytes, not {len}"),
         }
     }
 }

@@ -47,24 +47,25 @@ impl FileSurvey {
                     return Ok(());
                 }
             };
-            let mut last = LastInflated::default();
-            // Many entries may share the same bytes, which are read once if the entries follow each other.
-            let mut before: Option<(Range<u64>, Digest)> = None;
+            let mut last_inflated = LastInflated::default();
+            // The range of the previous entry, and the digest of its bytes. Many entries may share the same bytes,
+            // which are read once if the entries follow each other.
+            let mut previous: Option<(Range<u64>, Digest)> = None;
             for code_object in found.code_objects() {
                 if is_wanted(&code_object)? {
                     wanted.push(code_objects.len());
                 }
                 let range = code_object.range();
-                let content = match before {
-                    Some((before, digest)) if Some(&before) == range.as_ref() => digest,
-                    _ => match found.bundle.content_after(code_object.index(), &mut last) {
+                let content = match previous {
+                    Some((same_range, digest)) if Some(&same_range) == range.as_ref() => digest,
+                    _ => match found.bundle.content_after(code_object.index(), &mut last_inflated) {
                         Ok(content) => digester.digest(content.as_slice()).with_path(input.path())?,
                         Err(error) if error.io_error().is_some() => return Err(error),
                         // A broken code object has to stay broken, whatever its bytes are.
                         Err(_) => Digest::default(),
                     },
                 };
-                before = range.map(|range| (range, content));
+                previous = range.map(|range| (range, content));
                 let id = digester.digest(code_object.id().into()).with_path(input.path())?;
                 code_objects.push([id, content]);
             }

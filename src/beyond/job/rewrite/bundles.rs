@@ -6,7 +6,7 @@ use std::path::Path;
 use super::form::{BundleForm, PlainBundle, first_aligned_as};
 use super::linked_format::no_room_hint;
 use super::progress::ProgressRange;
-use super::{Rewriter, unexpected_parts};
+use super::{NO_PATH, Rewriter, unexpected_parts};
 use crate::base::bytes::{bytes_in, is_zero, len_of, len_u64, tail, total};
 use crate::base::codec::{Compression, Method};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
@@ -45,7 +45,7 @@ pub(crate) struct WrittenBundles {
 
 /// A bundle that is to be written again.
 pub(crate) struct OldBundle<'r, C> {
-    /// The bundle, of which no more is inflated than its headers.
+    /// The bundle, with only its headers inflated.
     pub(crate) head: Bundle<'r>,
     /// The data from the start of the bundle on.
     data: Slice<'r>,
@@ -53,7 +53,7 @@ pub(crate) struct OldBundle<'r, C> {
     /// The number of bytes that the bundle may take at its offset, or `None` if the bundle and the data after it may
     /// move.
     pub(crate) room: Option<u64>,
-    /// What was decided about the bundle.
+    /// The decision about the bundle.
     pub(crate) choice: C,
 }
 
@@ -70,7 +70,7 @@ impl<'r, C> OldBundle<'r, C> {
 
 /// How the bundles of a file are written again: decided on in order, made on all processors, and written in order.
 pub(crate) trait RewriteBundles<'r> {
-    /// What is decided about a bundle before it is made.
+    /// The decision about a bundle, before its new form is made.
     type Choice: Send;
     /// The new form of a bundle.
     type Made: Send;
@@ -78,9 +78,10 @@ pub(crate) trait RewriteBundles<'r> {
     /// Decides about a bundle, which is the next one.
     fn choose(&mut self, bundle: &Bundle<'r>) -> Result<Self::Choice>;
 
-    /// What [`make`](Self::make) needs for any bundle.
+    /// The data that [`make`](Self::make) needs for any bundle.
     type Maker: Sync;
 
+    /// Returns what [`make`](Self::make) needs, so that threads make bundles while this one writes others.
     fn maker(&self) -> Self::Maker;
 
     /// Makes the new form of a bundle.
@@ -129,8 +130,8 @@ impl<'r> BundleWriter<'r> {
         rewrite: &mut R,
     ) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
-        const STAY: bool = false;
-        self.rewrite_groups(data, limits, rewrite, STAY, |writer, rewrite, old, made| {
+        let stay = false;
+        self.rewrite_groups(data, limits, rewrite, stay, |writer, rewrite, old, made| {
             let (range, position) = (old.head.range()?, writer.to.written() - start);
             let range = range.start.saturating_sub(data.offset())..range.end.saturating_sub(data.offset());
             // Readers look for the next offload binary directly after the one before, without padding.
@@ -182,7 +183,7 @@ impl<'r> BundleWriter<'r> {
             Some(bytes) if is_zero(bytes) => len_of(&rest),
             _ => 0,
         };
-        // At most one of the two is not zero.
+        // At least one of the two is zero.
         let (growth, shrinkage) = (new_len.saturating_sub(old_len), old_len.saturating_sub(new_len));
         if (1..=zeros).contains(&growth) {
             self.to.skip_until(rest.start.saturating_add(growth));
@@ -201,8 +202,8 @@ impl<'r> BundleWriter<'r> {
         rewrite: &mut R,
     ) -> Result<()> {
         for section in sections {
-            const STAY: bool = true;
-            self.rewrite_groups(section, limits, rewrite, STAY, |writer, rewrite, old, made| {
+            let stay = true;
+            self.rewrite_groups(section, limits, rewrite, stay, |writer, rewrite, old, made| {
                 writer.to.copy_until(old.head.offset)?;
                 rewrite.write(writer, old, made)
             })?;
@@ -369,9 +370,9 @@ fn make_all<'r, R: RewriteBundles<'r>>(
         }
         Ok(())
     };
-    /// A bundle may be inflated, and then written.
-    const FILES: u64 = 2;
-    if !has_disk_space(bundles.iter().map(|old| inflated_len(&old.head)), FILES) {
+    /// The inflated bundle, and the new one.
+    const FILES_PER_BUNDLE: u64 = 2;
+    if !has_disk_space(bundles.iter().map(|old| inflated_len(&old.head)), FILES_PER_BUNDLE) {
         return write_all(&mut bundles.into_iter().map(make));
     }
     let weight = |made: &Result<R::Made>| parallel::weight_of_len(made.as_ref().map_or(0, R::size_of));
@@ -383,9 +384,9 @@ fn inflated_len(bundle: &Bundle<'_>) -> u64 {
     bundle.compressed.map_or(bundle.inflated_len, |recorded| recorded.inflated.max(bundle.inflated_len))
 }
 
-/// Compresses a bundle as [`deflate`] does. If the result is longer than `room`, and no other form of the bundle fits,
-/// compresses it again at higher levels, then with the method that the old bundle had: at the level of the job, even a
-/// part of the code may need more room than the old bundle took.
+/// Compresses a bundle as [`deflate`] does. If the result is longer than `room`, compresses it again at higher levels,
+/// then with the method that the old bundle had: at the level of the job, even a part of the code may need more room
+/// than the old bundle took. Does not compress again if the bundle `has_other_form` that fits.
 pub(crate) fn deflate_to_fit(
     bundle: &Bundle<'_>,
     plain: &PlainBundle<'_>,
@@ -407,7 +408,7 @@ pub(crate) fn deflate_to_fit(
 
 /// Compresses a bundle.
 fn deflate(plain: &PlainBundle<'_>, compression: &Compression) -> Result<Input> {
-    spooled(Path::new(""), |to| {
+    spooled(Path::new(NO_PATH), |to| {
         const ANY_VERSION: Option<compressed::HeaderVersion> = None;
         compressed::write_to(&plain.pieces, compression, ANY_VERSION, to)
     })

@@ -122,9 +122,9 @@ pub(crate) fn read_contents<'b>(
     Ok(contents)
 }
 
-fn cannot_drop(path: &Path, bundle: &Bundle<'_>, what: &str, reason: &str) -> Error {
+fn cannot_drop(path: &Path, bundle: &Bundle<'_>, format: &str, reason: &str) -> Error {
     let offset = bundle.offset;
-    let reason = format!("cannot drop entries of the {what} at offset {offset}: {reason}");
+    let reason = format!("cannot drop entries of the {format} at offset {offset}: {reason}");
     Error::refused(ErrorKind::Unsupported, path, offset, reason)
 }
 
@@ -144,17 +144,17 @@ fn alignment(offset: u64) -> u64 {
 
 /// Returns the smallest alignment of the code objects of a bundle, or 1 if all of them are empty.
 fn bundle_alignment(bundle: &Bundle<'_>) -> NonZeroU32 {
-    let mut common = None;
+    let mut smallest = None;
     for part in bundle.entries.iter().flat_map(|entry| &entry.entry.parts) {
         // Any offset may be recorded for an empty code object.
         if let Part::Range(range) = part
             && !range.is_empty()
         {
-            common = Some(common.unwrap_or(u64::MAX).min(alignment(range.start)));
+            smallest = Some(smallest.unwrap_or(u64::MAX).min(alignment(range.start)));
         }
     }
-    let common = u32::try_from(common.unwrap_or(1)).unwrap_or(1);
-    NonZeroU32::new(common).unwrap_or(NonZeroU32::MIN)
+    let smallest = u32::try_from(smallest.unwrap_or(1)).unwrap_or(1);
+    NonZeroU32::new(smallest).unwrap_or(NonZeroU32::MIN)
 }
 
 impl Text {

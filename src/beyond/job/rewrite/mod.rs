@@ -19,7 +19,10 @@ use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind};
 use crate::beyond::container::Magic;
-pub(crate) use rewriter::{Rewriter, changed, changed_len, changed_with_holes, undoes};
+pub(crate) use rewriter::{NO_CHANGES, Rewriter, changed, changed_len, changed_with_holes, undoes};
+
+/// The path of temporary data. Errors about the data get the place of its member instead, or name the file.
+pub(crate) const NO_PATH: &str = "";
 
 /// Returns the error for a rewritten file with other `parts`, such as bundles, than expected.
 pub(crate) fn unexpected_parts(path: &Path, parts: &str) -> Error {

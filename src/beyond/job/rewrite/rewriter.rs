@@ -25,7 +25,7 @@ pub(crate) struct Rewriter<'d> {
     /// The output.
     pub(crate) output: Output,
     /// The end of the copied or skipped part of the old file.
-    read: u64,
+    old_position: u64,
     /// The length of the output so far, in bytes.
     written: u64,
     /// The end of each skipped range in the old file, and the offset in the output of the bytes after that range.
@@ -36,7 +36,7 @@ pub(crate) struct Rewriter<'d> {
 
 impl<'d> Rewriter<'d> {
     pub(crate) fn new(old: Slice<'d>, output: Output) -> Self {
-        Self { old, output, read: 0, written: 0, moves: Vec::new(), holes: Vec::new() }
+        Self { old, output, old_position: 0, written: 0, moves: Vec::new(), holes: Vec::new() }
     }
 
     /// Returns the length of the output so far, in bytes.
@@ -44,18 +44,18 @@ impl<'d> Rewriter<'d> {
         self.written
     }
 
-    /// Copies the old file up to an offset.
-    pub(crate) fn copy_until(&mut self, end: u64) -> Result<()> {
-        let between = self.old.claimed(&(self.read..end))?;
+    /// Copies the old file up to an offset in it.
+    pub(crate) fn copy_until(&mut self, old_offset: u64) -> Result<()> {
+        let between = self.old.claimed(&(self.old_position..old_offset))?;
         self.output.copy(between)?;
-        self.read = end;
-        self.count(between.len())
+        self.old_position = old_offset;
+        self.count_written(between.len())
     }
 
-    /// Skips the old file up to an offset.
-    pub(crate) fn skip_until(&mut self, end: u64) {
-        self.read = end;
-        self.moves.push((end, self.written));
+    /// Skips the old file up to an offset in it.
+    pub(crate) fn skip_until(&mut self, old_offset: u64) {
+        self.old_position = old_offset;
+        self.moves.push((old_offset, self.written));
     }
 
     /// Writes new bytes. Many zeros become a hole.
@@ -65,14 +65,14 @@ impl<'d> Rewriter<'d> {
                 Piece::Zeros(len @ HOLE_MIN..) => self.leave_hole(*len)?,
                 _ => {
                     emit(slice::from_ref(piece), &mut self.output)?;
-                    self.count(piece.len())?;
+                    self.count_written(piece.len())?;
                 }
             }
         }
         Ok(())
     }
 
-    fn count(&mut self, len: u64) -> Result<()> {
+    fn count_written(&mut self, len: u64) -> Result<()> {
         self.written = sum([self.written, len])?;
         Ok(())
     }
@@ -86,7 +86,7 @@ impl<'d> Rewriter<'d> {
     pub(crate) fn leave_hole(&mut self, len: u64) -> Result<()> {
         self.output.skip(len)?;
         self.holes.push(self.written..sum([self.written, len])?);
-        self.count(len)
+        self.count_written(len)
     }
 
     /// Returns the offset in the output of a byte of the old file. The byte must have been copied.
@@ -101,7 +101,7 @@ impl<'d> Rewriter<'d> {
 
     /// Starts again from the beginning of both files, and removes everything that was written.
     pub(crate) fn restart(&mut self) -> Result<()> {
-        (self.read, self.written) = (0, 0);
+        (self.old_position, self.written) = (0, 0);
         self.moves.clear();
         self.holes.clear();
         self.end_at_written()
@@ -150,15 +150,15 @@ enum RunOrigin<'c> {
 
 /// Returns the runs of a changed file, in order. The file has `len` bytes before the changes.
 fn runs_of<'c>(len: u64, changes: &'c [ChangedRange<'c>]) -> Vec<Run<'c>> {
-    let (mut runs, mut read) = (Vec::new(), 0);
+    let (mut runs, mut old_position) = (Vec::new(), 0);
     for (range, new) in changes {
-        push_run(&mut runs, range.start.saturating_sub(read), RunOrigin::Copied(read));
+        push_run(&mut runs, range.start.saturating_sub(old_position), RunOrigin::Copied(old_position));
         for piece in new {
             push_run(&mut runs, piece.len(), RunOrigin::Written(piece));
         }
-        read = range.end;
+        old_position = range.end;
     }
-    push_run(&mut runs, len.saturating_sub(read), RunOrigin::Copied(read));
+    push_run(&mut runs, len.saturating_sub(old_position), RunOrigin::Copied(old_position));
     runs
 }
 
@@ -182,87 +182,92 @@ pub(crate) fn undoes(
 ) -> bool {
     let changed_runs = runs_of(old.len(), changes);
     // The index of the run of the changed file that is being read.
-    let mut index = 0_usize;
-    // The offset in the result, which must be the offset of the same byte in the old file.
-    let mut at = 0_u64;
+    let mut run_index = 0_usize;
+    // The offset of the next byte in the result, which must also be the offset of the same byte in the old file.
+    let mut old_offset = 0_u64;
     for Run { len, from, .. } in runs_of(changed_len(old, changes), back) {
-        // `start..end` is the range of the changed file that `back` copies to `at`.
+        // `start..end` is the range of the changed file that `back` copies to `old_offset`.
         let (mut start, end) = match from {
             RunOrigin::Copied(offset) => (offset, offset.saturating_add(len)),
             RunOrigin::Written(piece) => {
-                if !equals_old((old, holes), at, piece, 0..len, ignored) {
+                if !equals_old((old, holes), old_offset, piece, 0..len, ignored) {
                     return false;
                 }
-                at = at.saturating_add(len);
+                old_offset = old_offset.saturating_add(len);
                 continue;
             }
         };
         while start < end {
-            let Some(run) = changed_runs.get(index) else { return false };
+            let Some(run) = changed_runs.get(run_index) else { return false };
             if run.end() <= start {
-                index = index.saturating_add(1);
+                run_index = run_index.saturating_add(1);
                 continue;
             }
             // The part of the run that is in the range, counted from the start of the run.
             let part_start = start.saturating_sub(run.start);
             let part = part_start..run.len.min(end.saturating_sub(run.start));
             let is_restored = match run.from {
-                RunOrigin::Copied(offset) => offset.saturating_add(part_start) == at,
-                RunOrigin::Written(piece) => equals_old((old, holes), at, piece, part.clone(), ignored),
+                RunOrigin::Copied(offset) => offset.saturating_add(part_start) == old_offset,
+                RunOrigin::Written(piece) => equals_old((old, holes), old_offset, piece, part.clone(), ignored),
             };
             if !is_restored {
                 return false;
             }
-            (start, at) = (start.saturating_add(len_of(&part)), at.saturating_add(len_of(&part)));
+            start = start.saturating_add(len_of(&part));
+            old_offset = old_offset.saturating_add(len_of(&part));
         }
     }
-    at == old.len()
+    old_offset == old.len()
 }
 
-/// Returns whether the range `of_piece` of a piece has the bytes of the old file from the offset `at` on, except for
-/// the bytes in `ignored`.
+/// Returns whether a range of a piece has the bytes of the old file from `old_offset` on, except for the bytes of the
+/// old file in `ignored`.
 fn equals_old(
     (old, holes): (Slice<'_>, &[Range<u64>]),
-    at: u64,
+    old_offset: u64,
     piece: &Piece<'_>,
-    of_piece: Range<u64>,
+    range_in_piece: Range<u64>,
     ignored: &Range<u64>,
 ) -> bool {
-    let range = at..at.saturating_add(len_of(&of_piece));
+    let range = old_offset..old_offset.saturating_add(len_of(&range_in_piece));
     let new = match piece {
         // `ignored` does not matter here. At worst, the old file counts as not given back.
         Piece::Zeros(_) => return is_zero_in_old(old, holes, range),
-        Piece::Bytes(bytes) => bytes_in(bytes, of_piece),
-        Piece::Input(slice) => bytes_in(slice.bytes(), of_piece),
+        Piece::Bytes(bytes) => bytes_in(bytes, range_in_piece),
+        Piece::Input(slice) => bytes_in(slice.bytes(), range_in_piece),
     };
     let (Some(new), Some(was)) = (new, bytes_in(old.bytes(), range.clone())) else { return false };
-    let mut pairs = (at..).zip(new.iter().zip(was));
-    pairs.all(|(at, (new, was))| new == was || ignored.contains(&at))
+    let mut pairs = (old_offset..).zip(new.iter().zip(was));
+    pairs.all(|(offset, (new, was))| new == was || ignored.contains(&offset))
 }
 
 /// Returns whether a range of a file holds only zeros. Known holes are not read.
 fn is_zero_in_old(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bool {
-    let mut at = range.start;
-    while at < range.end {
-        let next = holes.partition_point(|hole| hole.end <= at);
-        let (start, end) = match holes.get(next) {
+    let mut position = range.start;
+    while position < range.end {
+        let next = holes.partition_point(|hole| hole.end <= position);
+        let (hole_start, hole_end) = match holes.get(next) {
             Some(hole) => (hole.start, hole.end),
             None => (range.end, range.end),
         };
-        if at < start {
-            let Some(bytes) = bytes_in(old.bytes(), at..start.min(range.end)) else { return false };
+        if position < hole_start {
+            let Some(bytes) = bytes_in(old.bytes(), position..hole_start.min(range.end)) else { return false };
             if !is_zero(bytes) {
                 return false;
             }
         }
-        at = end.max(start);
+        position = hole_end.max(hole_start);
     }
     true
 }
 
+/// The changes of a file that is copied.
+pub(crate) const NO_CHANGES: &[ChangedRange<'static>] = &[];
+
 /// Writes a file with some changes, in the order of the file.
 pub(crate) fn changed(old: Slice<'_>, changes: &[ChangedRange<'_>], output: Output) -> Result<Output> {
-    changed_with_holes(old, changes, &[], output)
+    const NO_HOLES: &[Range<u64>] = &[];
+    changed_with_holes(old, changes, NO_HOLES, output)
 }
 
 /// Writes a file with some changes, and with holes after the last change. The old bytes in the holes are left out, and

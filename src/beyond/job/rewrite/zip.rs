@@ -12,7 +12,7 @@ use rawzip::Crc32;
 use sha2::{Digest, Sha256};
 
 use super::record::{self, HashAndSize};
-use super::{Rewriter, unexpected_parts};
+use super::{NO_PATH, Rewriter, unexpected_parts};
 use crate::base::bytes::{add, text, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
@@ -40,7 +40,7 @@ pub(crate) struct ZipWriter<'d> {
     changes: HashMap<u64, (u64, Option<NewContents>)>,
 }
 
-/// Writes a member, for which something was made, or leaves it to be copied. Returns the hash and the size of its
+/// Writes a member with the `T` that was made for it, or leaves it to be copied. Returns the hash and the size of its
 /// contents, or `None` if it did not change and they are not needed.
 pub(crate) type WriteMember<'w, 'd, T> =
     dyn FnMut(&mut ZipWriter<'d>, &WheelMember<'d>, T) -> Result<Option<HashAndSize>> + 'w;
@@ -79,8 +79,7 @@ impl WheelMember<'_> {
             let reason = format!("{name} has {} bytes, which is more than the limit of {TEXT_MAX}", content.size);
             return Err(Error::refused(ErrorKind::Limit, self.file(), content.stored.offset(), reason));
         }
-        // Errors get the place of the member instead of a path.
-        self.with_place(content.spool(Path::new("")))
+        self.with_place(content.spool(Path::new(NO_PATH)))
     }
 
     fn not_utf8_error(&self) -> Error {
@@ -305,7 +304,7 @@ impl<'d> ZipWriter<'d> {
         if self.changes.is_empty() && old.bytes() == new {
             return Ok(());
         }
-        let new = Input::from_bytes("", new);
+        let new = Input::from_bytes(NO_PATH, new);
         let packed = PackedMember::new(record.member.content.form, new.as_slice())?;
         self.write_member(&record.member, new.as_slice(), packed)?;
         Ok(())
@@ -359,6 +358,7 @@ impl<'d> ZipWriter<'d> {
     }
 }
 
+/// Reads all bytes of a member, and returns their hash and their number.
 pub(crate) fn hash_and_size_of(mut reader: impl io::Read) -> io::Result<HashAndSize> {
     let (mut sha256, mut size, mut block) = (Sha256::new(), 0, [0; 8 << 10]);
     loop {

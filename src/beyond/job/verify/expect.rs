@@ -138,6 +138,7 @@ impl<'e> ExpectComparison<'e> {
         self.result
     }
 
+    /// Lists a fault, and notes the GPU that it names.
     fn list(&mut self, fault: Fault) {
         self.gpus_in_faults.extend(fault.gpu.clone());
         (self.take_fault)(fault);
@@ -190,8 +191,9 @@ impl<'e> ExpectComparison<'e> {
         self.result.directories = directory_of_input;
     }
 
-    /// Compares the units of a library. Faults of the library as a whole are listed with [`ExpectExtent::Libraries`],
-    /// and for GPUs for which the library has only relocatable code: units of such code are not compared one by one.
+    /// Compares the units of a library one by one, or only the library as a whole with [`ExpectExtent::Libraries`].
+    /// Units of relocatable code are not compared one by one either, so a GPU for which a library has only such code is
+    /// compared with the library as a whole.
     fn compare_library(&mut self, library: &Place, units: Vec<&Unit>) {
         // All units were files of directories, which are compared together.
         if units.is_empty() {
@@ -225,9 +227,10 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Returns the expected GPUs that no unit of a library serves.
+    /// Returns a mismatch for each expected GPU that no unit of a library serves. Notes the GPUs for which the driver
+    /// links code of the library as served.
     fn mismatches_of_library(&mut self, code: &LibraryCode) -> Vec<Mismatch> {
-        let mut mismatches = find_unserved(&code.together(), "", &self.expect.devices);
+        let mut mismatches = find_unserved(&code.together(), IN_ONE_PLACE, &self.expect.devices);
         for (index, device) in self.expect.devices.iter().enumerate() {
             if code.driver_links_for(device) {
                 self.result.served.insert(index);
@@ -252,7 +255,7 @@ impl<'e> ExpectComparison<'e> {
                 mismatches
             }
             _ => {
-                let mut mismatches = find_unserved(&unit.code, "", &self.expect.devices);
+                let mut mismatches = find_unserved(&unit.code, IN_ONE_PLACE, &self.expect.devices);
                 mismatches.extend(self.unexpected(unit));
                 mismatches
             }
@@ -312,6 +315,9 @@ impl<'e> ExpectComparison<'e> {
     }
 }
 
+/// The words about the place of code that is in one bundle, library or file: none.
+const IN_ONE_PLACE: &str = "";
+
 /// Returns a mismatch for each expected GPU that the code does not serve. The text says which GPUs the code is for, and
 /// then `where_text`, such as " in 3 files".
 fn find_unserved(set: &CodeSet, where_text: &str, devices: &[Device]) -> Vec<Mismatch> {
@@ -343,7 +349,8 @@ struct ServingDirectory {
     /// The first file. The faults are reported for it if it is the only one.
     first_file: FaultyBundle,
     files: FileSet,
-    /// Whether the command line names some of the files. All files together must then serve each expected GPU.
+    /// Whether the command line names some of the files themselves. All files together must then serve each expected
+    /// GPU.
     is_named: bool,
 }
 
@@ -375,8 +382,8 @@ impl FaultyBundle {
 }
 
 impl ServingDirectories {
-    /// Returns the directory at a place. Adds a directory without files, whose first file will be `file`, if the place
-    /// is new. Never returns `None`.
+    /// Returns the directory at a place. If the place is new, adds a directory without files, whose first file will be
+    /// `file`. Never returns `None`, because each index in `indices` has its directory in `all`.
     fn directory_at(&mut self, place: &Place, file: &FaultyBundle) -> Option<&mut ServingDirectory> {
         let next = self.all.len();
         let index = *self.indices.entry(place.clone()).or_insert(next);
@@ -409,7 +416,7 @@ impl ServingDirectories {
     fn faults(self, expect: &Expect) -> Vec<Fault> {
         let mut faults = Vec::new();
         for ServingDirectory { place, first_file, files: FileSet { code, files }, is_named } in self.all {
-            let where_text = if files == 1 { String::new() } else { format!(" in {files} files") };
+            let where_text = if files == 1 { IN_ONE_PLACE.to_owned() } else { format!(" in {files} files") };
             let mut mismatches = find_unserved(&code, &where_text, &expect.devices);
             if is_named {
                 let code_text = LazyCell::new(|| format!("{}{where_text}", describe_code(&code)));

@@ -95,10 +95,10 @@ impl ArchiveTable {
         // The index in each key, or `None` for a key of another library that uses the same archive.
         let indices: Vec<Option<u32>> = self.keys.iter().map(|key| reference.index_of(key)).collect();
         for target in &self.claims {
-            let served = served.entry(target.clone()).or_default();
+            let served_indices = served.entry(target.clone()).or_default();
             for &position in self.key_positions.get(target).into_iter().flatten() {
                 if let Some(Some(index)) = indices.get(position) {
-                    served.insert(*index);
+                    served_indices.insert(*index);
                 }
             }
         }
@@ -252,8 +252,7 @@ fn check_library(
     faults
 }
 
-/// Returns the faults of a split library for one target ID. Its archives have the code objects `indices` for this
-/// target ID.
+/// Returns the faults of a split library for one target ID, for which its archives have the code objects `indices`.
 /// `wrappers` are the indices of its wrappers, and `served` has all target IDs with their code objects.
 fn check_target(
     target: &[u8],

@@ -465,10 +465,10 @@ impl Verified {
         }
     }
 
-    /// Takes room for another item at a place, with a text of `len` bytes, in a list of `listed` items. Returns whether
-    /// there was room. The first item of a list always has room, even if the names of its place are long.
-    fn take_room(&mut self, listed: usize, place: &Place, len: u64) -> bool {
-        add(&mut self.listed_bytes, total([place.weight(), len]));
+    /// Takes room for another item at a place, with a text of `text_len` bytes, in a list of `listed` items. Returns
+    /// whether there was room. The first item of a list always has room, even if the names of its place are long.
+    fn take_room(&mut self, listed: usize, place: &Place, text_len: u64) -> bool {
+        add(&mut self.listed_bytes, total([place.weight(), text_len]));
         listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES_MAX)
     }
 
@@ -477,11 +477,11 @@ impl Verified {
     fn check_bundle(&mut self, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
         let code_objects = found.bundle.entries.iter().filter(|entry| entry.size() > 0).count();
         self.code_objects += code_objects;
-        let mut fault = |(rule, text): rules::BrokenRule| {
+        let mut list_fault = |(rule, text): rules::BrokenRule| {
             let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
             self.list(Fault { bundle, offset, ..Fault::new(found.place, rule, text) });
         };
-        self.without_code += rules::check(found, plain_max, &mut fault)?;
+        self.without_code += rules::check(found, plain_max, &mut list_fault)?;
         self.note_unchecked(found);
         self.list_undefined(found);
         match found.format {

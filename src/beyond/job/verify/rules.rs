@@ -22,8 +22,9 @@ use crate::llvm::container::offload_binary::ImageKind;
 /// A broken rule, and a description of the fault.
 pub(super) type BrokenRule = (VerifyRule, String);
 
-/// Checks a bundle, and passes each broken rule to `fault`. Returns the number of entries for devices that are text or
-/// empty, in a bundle without code for devices. Next to code, each of these entries is a fault, and zero is returned.
+/// Checks a bundle, and passes each broken rule to `fault`. More than `plain_max` bytes of plain code are a fault.
+/// Returns the number of entries for devices that are text, in a bundle without code for devices. Next to code, each
+/// entry that is text or empty is a fault, and zero is returned.
 pub(super) fn check(
     found: &FoundBundle<'_>,
     plain_max: Option<u64>,
@@ -184,11 +185,11 @@ fn are_inflated_together(one: &CheckedCode<'_>, other: &CheckedCode<'_>) -> bool
 
 /// Returns the rules that code objects of a bundle break.
 fn check_task(task: Vec<CheckedCode<'_>>) -> Result<Vec<BrokenRule>> {
-    let (mut broken, mut last) = (Vec::new(), LastInflated::default());
+    let (mut broken, mut last_inflated) = (Vec::new(), LastInflated::default());
     for CheckedCode { code_object, kind, is_read } in task {
         let checked = if is_read {
-            // `last` keeps the inflated bytes for the next code objects that were compressed together with this one.
-            match code_object.found.bundle.content_after(code_object.index(), &mut last) {
+            // `last_inflated` keeps the bytes for the next code objects that were compressed together with this one.
+            match code_object.found.bundle.content_after(code_object.index(), &mut last_inflated) {
                 Ok(content) => {
                     check_read(&code_object, kind, content.as_slice().bytes(), &mut |rule| broken.push(rule))
                 }

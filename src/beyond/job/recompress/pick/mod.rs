@@ -45,7 +45,7 @@ pub(super) struct Picker<'j> {
     meant_in_file: MeantNames,
 }
 
-/// The pick in a file.
+/// The code objects to keep in the bundles of a file.
 #[derive(Default)]
 pub(super) struct Picks {
     /// The bundles that may be rewritten, by their offsets.
@@ -57,7 +57,7 @@ pub(super) struct Picks {
     has_faults: bool,
 }
 
-/// The pick in a bundle.
+/// The code objects to keep in a bundle.
 pub(super) struct PickedBundle {
     /// The sorted indices of the code objects that are kept.
     pub(super) kept: Vec<usize>,
@@ -125,6 +125,7 @@ impl<'j> Picker<'j> {
         let selected = self.rules.select(&bundle);
         let mut kernels = self.kernels_in(found, &bundle, &selected);
         let mut kept = selected.clone();
+        // A code object whose kernels are known stays only if one of the names means a kernel of it.
         kept.retain(|index| kernels.get(index).is_none_or(|kernels| !kernels.is_empty()));
         let mut total = PickTotal::default();
         for (code_object, candidate) in found.code_objects().zip(&bundle.code_objects) {
@@ -139,21 +140,21 @@ impl<'j> Picker<'j> {
         Ok(PickedBundle { kept: kept.into_iter().collect(), device_count: total.kept_devices(), total })
     }
 
-    /// Returns the names of `keep_kernels` that mean kernels or variables of the `selected` code objects of a bundle, by
-    /// their indices, for each code object whose kernels are known. Returns nothing if no names are given.
+    /// Returns, for each of the `selected` code objects of a bundle whose kernels are known, the indices of the names
+    /// of `keep_kernels` that mean a kernel or variable of it. Returns nothing if no names are given.
     fn kernels_in(
         &self,
         found: &FoundBundle<'_>,
         bundle: &BundleCode,
         selected: &BTreeSet<usize>,
     ) -> BTreeMap<usize, BTreeSet<usize>> {
-        let (mut last, mut known) = (LastInflated::default(), BTreeMap::new());
+        let (mut last_inflated, mut known) = (LastInflated::default(), BTreeMap::new());
         let Some(names) = &self.job.keep_kernels else { return known };
         for (index, candidate) in bundle.code_objects.iter().enumerate() {
             // Only code for devices has kernels.
             if selected.contains(&index)
                 && !candidate.id.is_host()
-                && let Some(meant) = self.kernels_of(names, found.bundle.content_after(index, &mut last))
+                && let Some(meant) = self.kernels_of(names, found.bundle.content_after(index, &mut last_inflated))
             {
                 known.insert(index, meant);
             }
@@ -189,8 +190,8 @@ impl<'j> Picker<'j> {
 }
 
 impl Picks {
-    /// Adds a bundle that the search has found, and the result of `pick` if the bundle may be rewritten: that is so only
-    /// in the file itself, and not in data that is inflated.
+    /// Adds a bundle that the search has found. Calls `pick`, and adds the result, if the bundle may be rewritten: only
+    /// in the file itself, and not in inflated data.
     fn add(&mut self, found: &FoundBundle<'_>, pick: impl FnOnce() -> Result<PickedBundle>) {
         let all = KnownObjects::of(found, None);
         if !matches!(found.place.origin(), PlaceOrigin::File(_)) {
@@ -206,7 +207,8 @@ impl Picks {
         self.by_offset.insert(offset, picked);
     }
 
-    /// Takes the pick in the bundle at an offset of the file. Returns `None` if the search has not found that bundle.
+    /// Takes what was decided about the bundle at an offset of the file, or the error of deciding. Returns `None` if
+    /// the search has not found that bundle.
     pub(super) fn take(&mut self, offset: u64) -> Option<Result<PickedBundle>> {
         self.by_offset.remove(&offset)
     }

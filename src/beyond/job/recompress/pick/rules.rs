@@ -150,8 +150,10 @@ impl<'j> TargetRules<'j> {
         let is_linkable =
             |sm| self.needing.gpus().iter().any(|gpu| gpu.takes(&Code::LtoIr(sm)) || gpu.takes(&Code::Ptx(sm, None)));
         let is_needed = |index, candidate: &Candidate| match (&candidate.code, &candidate.loading) {
+            // No rule about GPUs applies.
             (None, _) => true,
             (Some(_), Loading::Refused(_)) => false,
+            // The choice of a runtime does not tell whether this code is needed, so its target decides alone.
             (Some(_), Loading::Never) => !self.takers(candidate).is_empty(),
             (Some(Code::LtoIr(sm)), Loading::Possible) if has_other => is_linkable(*sm) && !chosen.is_empty(),
             (Some(_), Loading::Possible) => chosen.contains(&index),

@@ -1,4 +1,4 @@
-//! The pick in all bundles of a job that were rewritten, and the messages about it.
+//! The code objects that a job kept and removed in all bundles that it rewrote, and the messages about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::beyond::job::recompress::{MissedCode, Recompressed, RemovedCode};
 use crate::beyond::runtime::UnfoundCode;
 use crate::beyond::scan::{CodeObjectRef, FoundBundle, Place};
 
-/// The pick in some bundles.
+/// The sums over some bundles: the code objects that were kept and removed.
 #[derive(Debug, Default)]
 pub(crate) struct PickTotal {
     pub(super) seen: Seen,
@@ -78,7 +78,7 @@ impl PickTotal {
         self.kept_devices
     }
 
-    /// Adds the pick in more bundles that are rewritten.
+    /// Adds the sums over more bundles that are rewritten.
     pub(crate) fn extend(&mut self, more: Self) {
         self.seen.extend(more.seen);
         self.kept_devices += more.kept_devices;
@@ -121,18 +121,22 @@ impl Picker<'_> {
         Ok(())
     }
 
-    /// Returns the parts of the job that match nothing of some code objects, by their positions in messages.
+    /// Returns the parts of `keep`, of `keep_for` and of `drop` that match none of the code objects that were `seen`.
+    /// The key of each is its position among all parts, in which messages list them.
     fn unmatched(&self, seen: &Seen) -> BTreeMap<usize, String> {
-        let (mut unmatched, mut first) = (BTreeMap::new(), 0);
+        // The position of the first part of the request.
+        let mut first_position = 0;
+        let mut unmatched = BTreeMap::new();
         for request in self.rules.keep.iter().chain([&self.for_gpus]) {
-            unmatched.extend(pick(seen, request).unmatched().map(|(at, part)| (first + at, part.to_string())));
-            first += request.parts().count();
+            let of_request = pick(seen, request);
+            unmatched.extend(of_request.unmatched().map(|(index, part)| (first_position + index, part.to_string())));
+            first_position += request.parts().count();
         }
         if let Some(drop) = &self.rules.drop
             && pick(seen, drop).chosen.is_empty()
         {
             // Only one of these parts has to match, so the message names all of them.
-            unmatched.extend(drop.parts().enumerate().map(|(at, part)| (first + at, part.to_string())));
+            unmatched.extend(drop.parts().enumerate().map(|(index, part)| (first_position + index, part.to_string())));
         }
         unmatched
     }
@@ -170,7 +174,9 @@ impl Picker<'_> {
         let nowhere = if searched.is_ok() { &nowhere } else { unmatched };
         if !nowhere.is_empty() {
             let unfound = pick(&seen, &self.for_gpus).unfound();
-            return Err(Error::no_match(&[input.path().to_owned()], &names(nowhere), &present).with_reason(unfound));
+            return Err(
+                Error::no_match(&[input.path().to_owned()], &names(nowhere), &present).with_unfound_code(unfound)
+            );
         }
         let code = CodeElsewhere { gpus: names(unmatched), places: places.into_iter().collect() };
         // The parts of `keep` come first, those of `drop` last.
