@@ -35,7 +35,7 @@ pub(super) enum NewForm<'d> {
     /// The old bytes.
     AsItWas {
         /// Whether a compressed form was made that would have been larger.
-        is_unchanged: bool,
+        would_not_shrink: bool,
     },
     /// A fatbin, or a compressed bundle.
     Made(Box<Input>),
@@ -101,13 +101,13 @@ impl<'r, 'j, 'o> FileRecompression<'r, 'j, 'o> {
         // This job does not compress offload binaries. The count is for the advice to pack them again.
         self.result.uncompressed += usize::from(is_offload_binary && !is_compressed);
         match form {
-            NewForm::AsItWas { is_unchanged } => self.result.unchanged += usize::from(*is_unchanged),
+            NewForm::AsItWas { would_not_shrink } => self.result.unchanged += usize::from(*would_not_shrink),
             NewForm::Made(made) if is_fatbin(bundle) => {
                 // A code object never becomes larger, so none became smaller if the length is the same. Without
                 // compression, nothing was expected to become smaller.
                 let is_same = kept_subset(old).is_none() && made.len() == bundle.stored_len()?;
-                let is_unchanged = is_same && !bundle.entries.is_empty() && self.run.job.compression.is_some();
-                self.result.unchanged += usize::from(is_unchanged);
+                let would_not_shrink = is_same && !bundle.entries.is_empty() && self.run.job.compression.is_some();
+                self.result.unchanged += usize::from(would_not_shrink);
             }
             NewForm::Made(_) => {
                 // Old HIP runtimes do not read compressed bundles, so a note tells the user how many there are.
@@ -184,7 +184,7 @@ fn make<'d>(job: &Recompress, data: Slice<'d>, old: &OldBundle<'d, Option<Picked
     }
     let inflated = old.inflate()?.map(Box::new);
     if is_offload_binary(data, &old.head) {
-        return Ok(if kept.is_some() { NewForm::Plain(inflated) } else { NewForm::AsItWas { is_unchanged: false } });
+        return Ok(if kept.is_some() { NewForm::Plain(inflated) } else { NewForm::AsItWas { would_not_shrink: false } });
     }
     let whole = inflated.as_deref().unwrap_or(&old.head);
     let form = with_plain(data, whole, kept, |plain| choose_form(job, data, (whole, plain), old.room))?;
@@ -226,7 +226,7 @@ fn choose_form<'d>(
     const AS_PLAIN: NewForm<'_> = NewForm::Plain(None);
     let Some(compression) = &job.compression else {
         if !plain.is_changed && bundle.compressed.is_none() {
-            return Ok(NewForm::AsItWas { is_unchanged: false });
+            return Ok(NewForm::AsItWas { would_not_shrink: false });
         }
         ensure_end_is_known(data, bundle, plain, room)?;
         return Ok(AS_PLAIN);
@@ -242,7 +242,7 @@ fn choose_form<'d>(
     let deflated = deflate_to_fit(bundle, plain, compression, (most, has_other_form))?;
     let least = old_len.min(deflated.len()).min(plain_len);
     if least == old_len {
-        return Ok(NewForm::AsItWas { is_unchanged: deflated.len() > old_len });
+        return Ok(NewForm::AsItWas { would_not_shrink: deflated.len() > old_len });
     }
     if least == deflated.len() {
         return Ok(NewForm::Made(Box::new(deflated)));

@@ -69,7 +69,7 @@ pub(super) fn rewrite(
                     made
                 }
             };
-            result.unchanged += usize::from(made.is_unchanged);
+            result.unchanged += usize::from(made.would_not_shrink);
             result.members += usize::from(made.is_rewritten);
             run.add_member(made.run);
             match made.new {
@@ -129,13 +129,13 @@ struct MadeMember<'m> {
     /// Whether bundles of the member were rewritten, and it changes.
     is_rewritten: bool,
     /// Whether it stays because it would not have become smaller.
-    is_unchanged: bool,
+    would_not_shrink: bool,
 }
 
 impl<'m> MadeMember<'m> {
     /// A member that stays as it is.
     fn unchanged(run: Recompression<'m>, hash_and_size: Option<HashAndSize>) -> Self {
-        Self { run, new: None, hash_and_size, is_rewritten: false, is_unchanged: false }
+        Self { run, new: None, hash_and_size, is_rewritten: false, would_not_shrink: false }
     }
 
     /// Returns the weight of the new contents.
@@ -236,7 +236,7 @@ impl<'m, 'd> MemberMaker<'m, 'd> {
         let len_max = content.stored.len().saturating_sub(u64::from(content.form.is_some()));
         if packed.header_values.stored > len_max && !run.must_change(result.dropped) {
             run.result.add(&result.for_kept_file());
-            return Ok(MadeMember { is_unchanged: true, ..self.keep_member(run, member, &old)? });
+            return Ok(MadeMember { would_not_shrink: true, ..self.keep_member(run, member, &old)? });
         }
         run.result.add(&result);
         note_remaining(&mut run, member, new.as_slice())?;
