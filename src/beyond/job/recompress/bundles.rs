@@ -184,7 +184,11 @@ fn make<'d>(job: &Recompress, data: Slice<'d>, old: &OldBundle<'d, Option<Picked
     }
     let inflated = old.inflate()?.map(Box::new);
     if is_offload_binary(data, &old.head) {
-        return Ok(if kept.is_some() { NewForm::Plain(inflated) } else { NewForm::AsItWas { would_not_shrink: false } });
+        return Ok(if kept.is_some() {
+            NewForm::Plain(inflated)
+        } else {
+            NewForm::AsItWas { would_not_shrink: false }
+        });
     }
     let whole = inflated.as_deref().unwrap_or(&old.head);
     let form = with_plain(data, whole, kept, |plain| choose_form(job, data, (whole, plain), old.room))?;
