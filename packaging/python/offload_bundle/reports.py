@@ -185,9 +185,9 @@ class LibraryCoverage:
     bundles: int
     """The number of bundles of the library."""
     coverage: Optional[list[ServedGpu]]
-    """For each GPU that a bundle of any of the libraries has code for, in the order of their names, PTX and SPIR-V last:
-    the number of bundles of this one that serve it. GPUs of vendors that the library has no code for are left out.
-    Null if the library has no bundles, or if there are too many GPUs and bundles to compare.
+    """The number of bundles of this library that serve each GPU. The list has the GPUs that any library has code for, in
+    the order of their names, PTX and SPIR-V last, without those of vendors that this library has no code for. Null if
+    the library has no bundles, or if there are too many GPUs and bundles to compare.
     """
     member: Optional[str]
     """The member of an archive, zip file or package; names of nested members are joined by slashes. Null outside

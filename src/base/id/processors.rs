@@ -5,7 +5,7 @@
 //! processors of other vendors. Numbers in ELF files are from the User Guide for AMDGPU Backend, and as LLVM 23.1.4
 //! prints them.
 
-/// The kind of a processor.
+/// The family of GPUs or CPUs that a processor belongs to. It decides which architectures the processor may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProcessorKind {
     /// AMD GPU of the GCN, CDNA and RDNA families: architecture `amdgpu`, formerly `amdgcn`.

@@ -253,7 +253,7 @@ impl<'p> ProductsBySeries<'p> {
                     continue;
                 }
                 let (series, _) = split_product(name);
-                // Series that differ only in their brands have the same name here, which is written once.
+                // Without its brand, a series may have the name of the series before it, which is not repeated.
                 let is_named = index == 0 && (series != last_series || series.is_empty());
                 names.push(if is_named { name.to_owned() } else { (*model).to_owned() });
                 last_series = series.to_owned();

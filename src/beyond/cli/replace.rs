@@ -177,7 +177,7 @@ fn is_invalid_uri(error: &anyhow::Error) -> bool {
     }
 }
 
-/// Returns the error that several code objects match, or none, with the URI of each match.
+/// Returns the error that not exactly one code object matches, with the URI of each match.
 fn not_one_match(file: &Path, found: &[Extracted]) -> anyhow::Result<Error> {
     let mut places = Vec::new();
     for Extracted { code_object, .. } in found {

@@ -227,6 +227,7 @@ impl Contents {
         for (_, library) in self.libraries() {
             all.merge(&library.coverage());
         }
+        // Files that serve GPUs together with others of their directory are in none of the libraries above.
         all.merge(&Coverage::of_library(self.units.iter().filter(|unit| unit.directory.is_some())));
         all
     }

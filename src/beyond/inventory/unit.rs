@@ -273,18 +273,18 @@ impl Units {
     /// Adds the next bundle of the search.
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) {
         let complete = self.building.add(found);
-        self.keep(complete);
+        self.add_complete(complete);
     }
 
     /// Adds the code objects in kpack archives that a split library loads.
     pub(crate) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
-        self.keep(FoundUnit::of_split(place, split));
+        self.add_complete(FoundUnit::of_split(place, split));
     }
 
     /// Returns all units. Called at the end of the search.
     pub(crate) fn finish(mut self) -> Vec<Unit> {
         let last = self.building.finish_all();
-        self.keep(last);
+        self.add_complete(last);
         for (library, code) in std::mem::take(&mut self.together).into_vec() {
             self.units.push(Unit {
                 at: UnitPlace { place: Arc::new(library), part: UnitPart::Library },
@@ -298,8 +298,8 @@ impl Units {
         self.units
     }
 
-    /// Adds complete units. Those of device images are joined, one for each library.
-    fn keep(&mut self, units: Vec<FoundUnit>) {
+    /// Adds complete units. Device images (`Together`) become one unit for each library.
+    fn add_complete(&mut self, units: Vec<FoundUnit>) {
         for unit in units {
             if unit.role == UnitRole::Together {
                 self.together.at(unit.place().library()).merge(&unit.code());
@@ -356,7 +356,7 @@ pub(crate) struct UnitBuilder {
 }
 
 impl UnitBuilder {
-    /// Returns a value that makes units of bundles alone, without regard to files that serve together.
+    /// Returns a builder for which each bundle is a unit of its own, even if several files serve GPUs together.
     pub(crate) fn of_bundles() -> Self {
         Self { ignores_files: true, ..Self::default() }
     }

@@ -2,8 +2,8 @@
 //! in RPM packages), the kernels of AOTriton, and zip files in any of these.
 //!
 //! Packages are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it
-//! is small. Other members are skipped. So the search needs memory and disk space for the largest member. (In a zip
-//! file, one large member per processor, at most 8, is inflated at a time, and one may wait.)
+//! is small. Other members are skipped. So the search needs memory and disk space for the largest member. In a zip
+//! file, one large member per processor, at most 8, is inflated at a time, and one may wait to be searched.
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::mem;
@@ -239,8 +239,8 @@ impl Walk<'_, '_, '_> {
         let Some(header) = self.read_or_report(at, AKS2, header)? else { return Ok(()) };
         let Some(header) = self.ok_or_report(at, header.map_err(|fault| at.error(fault)))? else { return Ok(()) };
         let limits = self.budget.limits_at(at.place);
-        if header.inflated > limits.inflated {
-            return self.report_broken(at, at.error(limits.exceeded(AKS2, source.offset(), header.inflated)));
+        if header.inflated_len > limits.inflated {
+            return self.report_broken(at, at.error(limits.exceeded(AKS2, source.offset(), header.inflated_len)));
         }
         let Some(decoder) =
             self.read_or_report(at, AKS2, Coding::Xz.inflate(BufReader::with_capacity(BUFFER_LEN, stored)))?
@@ -273,17 +273,17 @@ impl Walk<'_, '_, '_> {
         header: &aks2::Header,
         reader: &mut BoundedReader<'_, impl Read>,
     ) -> Result<bool> {
-        if !self.spend(at, header.directory)? {
+        if !self.spend(at, header.directory_len)? {
             return Ok(false);
         }
-        reader.limit.allow_exactly(header.directory);
-        let directory = head(reader, header.directory);
+        reader.limit.allow_exactly(header.directory_len);
+        let directory = head(reader, header.directory_len);
         let Some(directory) = self.read_or_report(at, AKS2, directory)? else { return Ok(false) };
         let kernels = header.kernels(&directory).map_err(|fault| at.error(fault));
         let Some((kernels, faults)) = self.ok_or_report(at, kernels)? else { return Ok(false) };
         self.report_faults(at, faults)?;
         let Some(images_end) = self.search_aks2_kernels(at, kernels, reader)? else { return Ok(false) };
-        let len_after_images = header.inflated.saturating_sub(header.directory).saturating_sub(images_end);
+        let len_after_images = header.inflated_len.saturating_sub(header.directory_len).saturating_sub(images_end);
         if !self.skip_gap(at, len_after_images, reader)? {
             return Ok(false);
         }

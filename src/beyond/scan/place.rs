@@ -34,7 +34,7 @@ pub enum Step {
 pub enum PlaceOrigin {
     /// This file: the searched file, or a member of a thin archive, which is a separate file.
     File(PathBuf),
-    /// The bytes of the innermost inflated step, which are not in any file.
+    /// The inflated content of the innermost compressed container on the path, which is in no file.
     Inflated,
 }
 

@@ -212,7 +212,8 @@ impl Scan {
     /// Reads code objects that are in some data, and passes the results to `take`, in order. The errors of code objects
     /// that exceed the budget follow. Returns whether `take` wants more.
     ///
-    /// `read` makes a result of the code objects of a bundle that are read together, or of the error of that bundle.
+    /// `read` is called for each group of code objects of one bundle that are read together, or with the error of the
+    /// bundle, and returns the result.
     /// `weight` estimates the memory of a result.
     fn read_in<Key: Send, Code: Borrow<CodeObject> + Send, Made: Send>(
         &self,

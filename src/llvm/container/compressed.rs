@@ -179,7 +179,7 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body, stream_len }))
 }
 
-/// The error for a zstd stream of unknown length whose frames cannot be walked.
+/// The error for a stream of unknown length in which the end cannot be found, or whose method this build lacks.
 fn broken_stream(method: Method, offset: u64, error: io::Error) -> Malformed {
     if error.kind() == io::ErrorKind::Unsupported {
         return codec::unsupported(WHAT, offset, error);

@@ -411,8 +411,8 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
 
     /// Whether the walk may inflate only the beginning of a compressed bundle.
     pub(crate) fn may_read_prefix(&self, compressed: &Compressed<'_>) -> bool {
-        // Text bundles and fat objects do not repeat. Their entries may be anywhere in the data, so the beginning is
-        // not enough.
+        // Binary bundles repeat in a file, and list their entries at the start. Text bundles and fat objects may have
+        // entries anywhere in the data.
         self.container.repeats()
             && match self.inflate {
                 Inflate::Whole => false,

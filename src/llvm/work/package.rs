@@ -75,7 +75,8 @@ impl Package {
         Ok(output)
     }
 
-    /// Returns the description of an image with the content of one of its files. This tool sets no flags.
+    /// Returns the header fields of an image for one of its files. The number for HIP depends on who is to read it. This
+    /// tool sets no flags.
     fn info_of(&self, image: &ImageFiles, input: &Input) -> ImageInfo {
         let kind_number = match image.offload_kind {
             Some(OffloadKind::Hip) => self.hip_number,

@@ -202,8 +202,8 @@ impl<'j> Requests<'j> {
         self.compatible(&entry.id).next()
     }
 
-    /// Returns the first open request that the entry serves if one of the two has a target ID that LLVM would have
-    /// dropped, because it does not know the processor.
+    /// Returns the first open request that the entry serves without a target ID: LLVM drops one with a processor that it
+    /// does not know, from the entry or from the request.
     fn first_compatible_without_target_id(&self, entry: &Candidate<'_>) -> Option<usize> {
         self.compatible_without_target_id(&entry.id).next()
     }

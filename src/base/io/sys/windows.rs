@@ -62,7 +62,7 @@ pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
     Cow::Owned(os_string(bytes.to_vec()))
 }
 
-/// The name with these owned bytes.
+/// Returns the file name in `bytes`, which should be UTF-8: names on Windows are no bytes.
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }

@@ -81,8 +81,8 @@ fn spellings(arg: &Arg) -> Vec<String> {
     short.into_iter().chain(spelled_with_one_dash(arg)).chain(long).collect()
 }
 
-/// Returns whether values are suggested for the word after an option. If the value may be left out, it is typed after a
-/// `=`, and the next word is usually a file. So values are suggested for it only if they are words of a list.
+/// Returns whether values are suggested for the word after an option. A value that may be left out is typed after a `=`,
+/// which bash takes for an end of a word, and the next word is usually a file. So only words of a list are suggested.
 fn suggests_values(arg: &Arg) -> bool {
     if arg.is_positional() || !arg.get_action().takes_values() {
         return false;

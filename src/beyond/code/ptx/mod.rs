@@ -39,7 +39,7 @@ pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
     if is_start_of_text && has_only_comments {
         return Some(start);
     }
-    // Something other than comments precedes. The directive begins the PTX if it also begins its line.
+    // Something other than comments precedes. The PTX begins at the directive if a newline or binary data ends there.
     match before.last() {
         Some(byte) if is_text_byte(byte) && *byte != b'\n' => None,
         _ => Some(at),

@@ -21,8 +21,9 @@ pub(super) const RECORDS_AT: u64 = 72;
 const AT_4: u64 = 4;
 const EXACT_LEN_AT: u64 = 16;
 
-/// The kinds of entries with PTX. PTX of kind 64 is linked at run time, as nvFatbin packs it.
+/// The kind of entries with PTX that is linked at run time, which nvFatbin writes.
 const LINKED_PTX: u64 = 64;
+/// The kinds of all entries with PTX.
 const PTX: [u64; 2] = [1, LINKED_PTX];
 /// The kinds of entries with cubins. Cubins of kind 16 are for a later GPU to finish.
 const CUBINS: [u64; 2] = [2, 16];

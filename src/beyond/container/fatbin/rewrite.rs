@@ -423,7 +423,7 @@ impl<'a> FatbinWriter<'a> {
         Ok(Content::Inflated(whole, range))
     }
 
-    /// Makes the error for a code object that ends after the bytes that it is compressed in.
+    /// Makes the error for a code object that is compressed with others, and would end after their inflated bytes.
     fn beyond_inflated(&self, part: &Record<'_>) -> Error {
         let (what, expected) =
             ("length of a code object compressed with others", "no more than their inflated bytes have");

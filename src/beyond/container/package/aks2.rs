@@ -38,8 +38,8 @@ const ENTRY_LEN: u64 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The sizes in bytes of the inflated stream, and of the directory at its start.
-    pub(crate) inflated: u64,
-    pub(crate) directory: u64,
+    pub(crate) inflated_len: u64,
+    pub(crate) directory_len: u64,
     /// The number of kernels in the directory.
     kernel_count: u64,
 }
@@ -65,23 +65,23 @@ impl Header {
     fn parse(header: &[u8], base: u64) -> Result<Self, Malformed> {
         let mut fields = Cursor::new(header, base);
         fields.take(to_u64(MAGIC.len()), "magic")?;
-        let inflated = fields.u32("inflated size")?.into();
+        let inflated_len = fields.u32("inflated size")?.into();
         let kernel_count = fields.u32("number of kernels")?.into();
         let kernel_count_at = fields.last();
         check_entry_count(kernel_count, kernel_count_at)?;
-        let directory = fields.u32("size of the directory")?.into();
+        let directory_len = fields.u32("size of the directory")?.into();
         let min_len = kernel_count.saturating_mul(ENTRY_LEN);
         // The directory is kept in memory, so it is limited like the headers of other containers.
-        if directory < min_len || directory > HEADER_MAX.min(inflated) {
+        if directory_len < min_len || directory_len > HEADER_MAX.min(inflated_len) {
             let expected = "room for all kernels, no more than the inflated size and 64 MiB";
-            return Err(fields.invalid("size of the directory", directory, expected));
+            return Err(fields.invalid("size of the directory", directory_len, expected));
         }
-        Ok(Self { inflated, directory, kernel_count })
+        Ok(Self { inflated_len, directory_len, kernel_count })
     }
 
     /// Returns the kernels of a directory that have images, in the order of their images, and the faults of the others.
     pub(crate) fn kernels(&self, directory: &[u8]) -> Result<(Vec<Aks2Kernel>, Vec<Malformed>), Malformed> {
-        let images = Bounds { base: self.directory, len: self.inflated.saturating_sub(self.directory) };
+        let images = Bounds { base: self.directory_len, len: self.inflated_len.saturating_sub(self.directory_len) };
         let (mut kernels, mut faults) = (Vec::new(), Vec::new());
         // The directory begins the inflated data, from whose start all offsets in errors count.
         let mut fields = Cursor::new(directory, 0);

@@ -1,4 +1,4 @@
-//! Archives and packages that are read once, from start to end: the headers of their members.
+//! Reads the headers of members in archives and packages that are read once, from start to end.
 
 pub(crate) mod aks2;
 pub(crate) mod cpio;

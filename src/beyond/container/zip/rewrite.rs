@@ -40,7 +40,8 @@ const ZIP64: u64 = 1;
 /// The offset of the checksum in a header of the directory.
 const DIRECTORY_CRC_AT: u64 = 16;
 
-/// The offsets of the size and of the start of the directory, in the end of the zip file and in the zip64 end.
+/// The offsets of two fields in the record that ends a zip file, and in the zip64 record: the size of the directory, and
+/// its start.
 const END_FIELDS: (u64, u64) = (12, 16);
 const ZIP64_END_FIELDS: (u64, u64) = (40, 48);
 

@@ -52,8 +52,8 @@ pub struct LibraryCoverage {
     pub member: Option<String>,
     /// The number of bundles of the library.
     pub bundles: usize,
-    /// For each GPU that a bundle of any of the libraries has code for, in the order of their names, PTX and SPIR-V last:
-    /// the number of bundles of this one that serve it. GPUs of vendors that the library has no code for are left out.
+    /// The number of bundles of this library that serve each GPU. The list has the GPUs that any library has code for, in
+    /// the order of their names, PTX and SPIR-V last, without those of vendors that this library has no code for.
     /// Null if the library has no bundles, or if there are too many GPUs and bundles to compare.
     pub coverage: Option<Vec<ServedGpu>>,
 }

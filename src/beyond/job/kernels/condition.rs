@@ -245,7 +245,7 @@ impl ConditionResults {
 }
 
 impl ConditionResult {
-    /// Returns the number of kernels that meet the condition, and the texts about the first ones.
+    /// Returns the text that says how many kernels meet the condition, with the first of them.
     fn reason(&self) -> String {
         let kernels = match self.condition {
             KernelCondition::Hostcall => {

@@ -63,7 +63,7 @@ pub struct WantedKernels<'o> {
     pub name: Option<&'o KernelNames>,
     /// Whether only kernels that need calls of the host are listed.
     pub hostcall: bool,
-    /// The conditions on kernels. They also apply to kernels that `order` leaves out.
+    /// The conditions on kernels. They also apply to kernels that are not listed because `order` keeps only the first.
     pub fail_on: &'o [KernelCondition],
     /// Whether only kernels that meet a condition are listed.
     pub failing_only: bool,

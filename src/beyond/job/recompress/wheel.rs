@@ -85,7 +85,7 @@ pub(super) fn rewrite(
 /// The change of a wheel to a local version.
 struct VersionChange<'j> {
     version: WheelVersion<'j>,
-    /// The name of `METADATA`.
+    /// The path of the member `METADATA` in the wheel.
     metadata: Vec<u8>,
 }
 

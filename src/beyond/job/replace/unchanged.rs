@@ -13,13 +13,13 @@ use crate::beyond::scan::{Checksums, CodeObjectRef, Scan};
 use crate::llvm::container::sequence::Inflate;
 
 /// A complete search of a file: digests of all its code objects, in their order, and the number of its faults. Two
-/// surveys show whether anything but one code object differs.
+/// surveys show whether anything besides the replaced code object has changed.
 pub(super) struct FileSurvey {
     scan: Scan,
     digester: Rc<Digester>,
     /// For each code object, the digests of its entry ID and of its content.
     code_objects: Vec<[Digest; 2]>,
-    /// The positions of the code objects that `is_wanted` accepted.
+    /// The indices in `code_objects` of those that the caller's filter accepts.
     wanted: Vec<usize>,
     faults: usize,
 }

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use crate::base::bytes::text;
 use data_encoding::BASE64URL_NOPAD;
 
-/// The file names of the signatures of a `RECORD`.
+/// The ends of the names of the files that sign a `RECORD`, after its own name.
 const SIGNATURES: [&str; 2] = [".jws", ".p7s"];
 
 /// The ends of the names of the files that sign a JAR file.

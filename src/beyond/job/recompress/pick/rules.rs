@@ -124,8 +124,7 @@ impl<'j> TargetRules<'j> {
     /// Returns whether a code object is code for devices that `keep` does not remove.
     pub(super) fn is_wanted(&self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
-        // PTX is kept too, because the driver can compile it for GPUs without a cubin, unless `keep_for` names only GPUs
-        // that cannot take it.
+        // PTX passes, because the driver can compile it for GPUs without a cubin. `keep_for` may remove it later.
         let is_ptx = *content == Some(ContentKind::Ptx);
         !id.is_host() && self.keep.as_ref().is_none_or(|keep| is_ptx || keep.takes(id))
     }
