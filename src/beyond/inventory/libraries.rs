@@ -165,7 +165,7 @@ impl LibrariesBuilder {
 
 impl Libraries {
     /// Merges all but the `kept_count` largest libraries into a sum, whose name is their number.
-    pub(crate) fn keep_largest(&mut self, kept_count: usize) {
+    pub fn keep_largest(&mut self, kept_count: usize) {
         for library in self.kept.split_off(self.kept.len().min(kept_count)) {
             self.number_in_rest += 1;
             self.rest.merge(&library);

@@ -57,7 +57,6 @@ pub(crate) use contents::{Bad, BadPart, Keep};
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, UnreadPart};
 #[cfg(feature = "serde")]
 pub use fields::ServedGpu;
-#[cfg(any(feature = "cli", feature = "serde"))]
 pub use libraries::{Libraries, LibrariesBuilder, Library, ServingLibraries, SizesByGpu};
 pub use load::{LoadedCode, load};
 pub(crate) use loader::Loader;
