@@ -51,15 +51,13 @@ fn a_kill_at_any_call_leaves_old_or_complete_files() {
 #[test]
 fn without_unnamed_files_failures_are_as_orderly() {
     if has_strace() {
-        let name = |scenario: &Scenario| scenario.name.to_owned();
-        let some = [
+        let scenarios = scenario::named(&[
             "bundle over an old file",
             "unbundle to three files",
-            "unpackage everything",
+            "unpackage to generated names",
             "extract all over old files",
             "recompress a library",
-        ];
-        let scenarios: Vec<_> = scenario::all().into_iter().filter(|one| some.contains(&name(one).as_str())).collect();
+        ]);
         let tally = matrix::run(&scenarios, Path::new(OURS), Injection::ErrorsWithNamedFiles);
         assert_unbroken("errors injected where all files have names", &tally);
     }
@@ -79,7 +77,7 @@ fn failing_system_calls_of_any_thread_are_orderly_failures_or_harmless() {
 fn another_tool_on_the_same_faults() {
     let Some(directory) = std::env::var_os("OFFLOAD_FAULTS_TOOL").map(PathBuf::from) else { return };
     let is_other = |scenario: &Scenario| scenario.arguments[0] == "package";
-    let taken = [
+    let scenarios = scenario::named(&[
         "bundle to a new file",
         "bundle over an old file",
         "compress",
@@ -90,12 +88,9 @@ fn another_tool_on_the_same_faults() {
         "package",
         "unpackage to files",
         "unpackage to an archive",
-    ];
+    ]);
     loud("| run | | faults | success told, output not complete | output lost or cut | leftovers | crash |");
-    for mut scenario in scenario::all() {
-        if !taken.contains(&scenario.name) {
-            continue;
-        }
+    for mut scenario in scenarios {
         let tool = directory.join(if is_other(&scenario) { "llvm-offload-binary" } else { "clang-offload-bundler" });
         if is_other(&scenario) {
             scenario.arguments.remove(0);

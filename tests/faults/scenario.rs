@@ -471,9 +471,16 @@ pub fn all() -> Vec<Scenario> {
     .concat()
 }
 
+/// Returns the scenarios with these names.
+pub fn named(names: &[&str]) -> Vec<Scenario> {
+    let scenarios: Vec<_> = all().into_iter().filter(|scenario| names.contains(&scenario.name)).collect();
+    assert_eq!(scenarios.len(), names.len(), "{names:?}");
+    scenarios
+}
+
 /// Returns the scenarios whose work is shared among threads, with eight of them.
 pub fn with_threads() -> Vec<Scenario> {
-    let shared = [
+    let mut scenarios = named(&[
         "compare",
         "kernels",
         "make fatbins plain",
@@ -483,9 +490,7 @@ pub fn with_threads() -> Vec<Scenario> {
         "recompress bundles",
         "recompress fatbins",
         "verify",
-    ];
-    let mut scenarios: Vec<_> = all().into_iter().filter(|scenario| shared.contains(&scenario.name)).collect();
-    assert_eq!(scenarios.len(), shared.len());
+    ]);
     scenarios.iter_mut().for_each(|scenario| scenario.arguments.extend(["--threads".to_owned(), "8".to_owned()]));
     scenarios
 }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::{fmt, path};
 
 use super::code_for::{Targets, short_target};
+use super::served::can_compare;
 use super::{Contents, Coverage, LibraryContents, ServedBundles};
 use crate::beyond::base::text::{common_directory, count, file_name, natural_order};
-use crate::beyond::limits::COMPARISONS_MAX;
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{Place, Sizes};
 
@@ -228,7 +228,7 @@ impl Libraries {
     /// Returns whether each of this number of GPUs can be compared with each library in reasonable time.
     pub(crate) fn can_compare(&self, gpus: usize) -> bool {
         let costs = self.iter().map(|library| library.coverage.comparisons());
-        costs.fold(0, usize::saturating_add).saturating_mul(gpus) <= COMPARISONS_MAX
+        can_compare(gpus, costs.fold(0, usize::saturating_add))
     }
 
     /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many libraries or

@@ -383,10 +383,15 @@ impl Coverage {
 
 /// As [`Coverage::served_each`]. Each library has the number of libraries with the same code.
 fn served_each_in(libraries: &[(Cow<'_, LibraryCode>, usize)], devices: &[Device]) -> Option<Vec<ServedBundles>> {
-    if devices.len().saturating_mul(comparisons_in(libraries)) > COMPARISONS_MAX {
+    if !can_compare(devices.len(), comparisons_in(libraries)) {
         return None;
     }
     Some(devices.iter().map(|device| served_in(libraries, device)).collect())
+}
+
+/// Returns whether this number of GPUs can be compared in reasonable time, if each takes this number of comparisons.
+pub(super) fn can_compare(gpus: usize, comparisons: usize) -> bool {
+    gpus.saturating_mul(comparisons) <= COMPARISONS_MAX
 }
 
 /// As [`Coverage::comparisons`].

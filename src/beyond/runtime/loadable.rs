@@ -326,7 +326,7 @@ mod tests {
         let first = 72;
         assert_eq!(first_beyond_header(ids.iter().map(String::as_bytes)), Some(first));
         assert_eq!(first_beyond_header(ids[..first].iter().map(String::as_bytes)), None);
-        let images = OffloadBinary { version: Version::V2, ..OffloadBinary::default() };
+        let images = OffloadBinary { version: Version::V2 };
         for (plan, kept) in [(Binary::default().plan(&members), first), (images.plan(&members), ids.len())] {
             let mut data = Vec::new();
             write_to(&plan.unwrap(), &mut data).unwrap();

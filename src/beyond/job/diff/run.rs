@@ -46,11 +46,6 @@ fn contents_by_name<'m, 'a>(members: &'m [ZipMember<'a>]) -> HashMap<&'m [u8], O
 /// Decides by the name of a member whether it is searched. Both files are searched at the same time.
 type AcceptMember<'f> = &'f (dyn Fn(&[u8]) -> bool + Sync);
 
-/// Accepts each member of the old file, which is searched completely.
-fn accept_all_members(_: &[u8]) -> bool {
-    true
-}
-
 impl Diff {
     /// Compares an old file with a new one. Either may be `None` if the other file has no counterpart.
     ///
@@ -88,9 +83,9 @@ impl Diff {
         new: Option<&'i Input>,
         equal_members: &HashSet<Vec<u8>>,
     ) -> Result<[Side<'i>; 2]> {
+        let accept_all: AcceptMember<'_> = &|_| true;
         // The members that are equal are not searched again in the new file.
         let accept_different: AcceptMember<'_> = &|member| !equal_members.contains(member);
-        let accept_all: AcceptMember<'_> = &accept_all_members;
         // The results of both searches are wanted, whatever memory they take.
         const NO_WEIGHT: usize = 0;
         parallel::in_order(

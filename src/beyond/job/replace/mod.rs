@@ -25,14 +25,13 @@ use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::offload_binary::plan_with;
 use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::{Magic, Rule, SearchEntry};
+use crate::beyond::job::event::Observer;
 use crate::beyond::runtime::loadable::header_ends;
 use crate::beyond::scan::{
     BundleInfo, CodeObject, CodeObjectRef, Format, FoundBundle, Place, Scan, Step, UNKNOWN_SPACE_END, bundle_sections,
     is_zip,
 };
 use crate::llvm::container::binary::ENTRY_FIELDS;
-
-use crate::beyond::job::event::Observer;
 use crate::llvm::container::{Container, Limits, Part};
 use crate::llvm::uri::Uri;
 use crate::llvm::work::open;
